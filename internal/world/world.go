@@ -1,0 +1,172 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world is what Capstan knows of a fleet at one moment, as plain data. Decisions read it; they have no other
+// source. It holds no client: package live fills it.
+package world
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// World is one consistent picture of a management cluster and its fleet.
+type World struct {
+	// At is when it was observed.
+	At time.Time
+	// Management is the management cluster itself.
+	Management Management
+	// Clusters are the workload clusters, sorted by namespace and name.
+	Clusters []Cluster
+	// Sets are the observed states of the object sets that were asked for, by set ID.
+	Sets map[string]Set
+}
+
+// Management is the management cluster.
+type Management struct {
+	// UID is the UID of the kube-system namespace.
+	UID string
+	// KubernetesVersion is the API server's version, with the leading v.
+	KubernetesVersion string
+	// Nodes are the management cluster's own nodes.
+	Nodes []Node
+	// Providers is the clusterctl inventory.
+	Providers []Provider
+	// Manifests are the components of type manifest that Capstan or clusterctl recorded on their objects.
+	Manifests []Manifest
+	// Inventory tells whether the clusterctl inventory exists at all.
+	Inventory bool
+}
+
+// Node is one node of the management cluster.
+type Node struct {
+	Name  string
+	Ready bool
+	// AllocatableMemory is in bytes.
+	AllocatableMemory int64
+}
+
+// Provider is one entry of the clusterctl inventory.
+type Provider struct {
+	// ManifestLabel is the value of the label cluster.x-k8s.io/provider, "infrastructure-docker" for example.
+	ManifestLabel string
+	Name          string
+	Type          string
+	Namespace     string
+	Version       string
+	// WatchedNamespace is set when the instance watches one namespace only.
+	WatchedNamespace string
+}
+
+// Manifest is an installed component of type manifest.
+type Manifest struct {
+	Name    string
+	Version string
+	// RecordedBy is "capstan" or "clusterctl".
+	RecordedBy string
+}
+
+// Ref identifies a Kubernetes object.
+type Ref struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// String returns "Kind namespace/name", or "Kind name" for a cluster-scoped object.
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return r.Kind + " " + r.Name
+	}
+	return r.Kind + " " + r.Namespace + "/" + r.Name
+}
+
+// RefOf returns the reference of an object.
+func RefOf(u *unstructured.Unstructured) Ref {
+	return Ref{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// Presence is what a set asks of an object.
+type Presence string
+
+const (
+	// Present asks for the object to be there with the given content.
+	Present Presence = "Present"
+	// Absent asks for the object to be gone.
+	Absent Presence = "Absent"
+	// Quiet asks for a Deployment to have no Pods; an absent Deployment is quiet.
+	Quiet Presence = "Quiet"
+)
+
+// Wanted is one object that a set asks for.
+type Wanted struct {
+	// Presence says what is asked.
+	Presence Presence
+	// Object is the content for Present; for Absent and Quiet only its identity counts.
+	Object *unstructured.Unstructured
+}
+
+// Want is a set of objects that a step is about, with the depth to which they are observed.
+type Want struct {
+	// ID is the set's ID: the ID of the step that it belongs to.
+	ID string
+	// Objects are asked for in this order.
+	Objects []Wanted
+	// Probe asks for a real call through every webhook and conversion among the objects.
+	Probe bool
+}
+
+// Set is the observed state of a Want.
+type Set struct {
+	// Objects are in the order of the Want.
+	Objects []Object
+}
+
+// Object is the observed state of one wanted object.
+type Object struct {
+	Ref Ref
+	// Presence is what was asked.
+	Presence Presence
+	// Found tells whether the object exists.
+	Found bool
+	// Terminating tells that it is being deleted.
+	Terminating bool
+	// InSync tells that a server-side apply of the wanted content would change nothing. Only for Present.
+	InSync bool
+	// Drift says in one line what differs, when InSync is false and the object was found.
+	Drift string
+	// Immutable tells that the API server would refuse the change in place and the object has to be replaced.
+	Immutable bool
+	// Refused is the API server's answer when it would not take the object for another reason.
+	Refused string
+	// Health says whether the object works; nil where that has no meaning for the kind.
+	Health *Health
+}
+
+// Health is whether a thing works, and if not, why.
+type Health struct {
+	// OK tells that it works at its current spec: generation observed, replicas updated and available, webhooks answering.
+	OK bool
+	// Message says in one line what is being waited for.
+	Message string
+	// Progress is a number that changes whenever things move; it has no other meaning.
+	Progress int64
+	// Causes name what is wrong, definite ones first.
+	Causes []Cause
+}
+
+// Cause is one named reason why something does not work.
+type Cause struct {
+	// Reason is a stop reason of the API package, ImageNotFound for example.
+	Reason string
+	// Message is one sentence in the operator's words: which Pod, which image, which node.
+	Message string
+	// Remedy is what to do.
+	Remedy string
+	// Object is what to look at.
+	Object Ref
+	// Definite tells that waiting alone will most likely not help.
+	Definite bool
+}
