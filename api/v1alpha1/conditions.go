@@ -49,6 +49,8 @@ const (
 	StopRejected = "Rejected"
 	// StopNotReady means that something did not become ready, and nothing says why.
 	StopNotReady = "NotReady"
+	// StopContested means that somebody else undoes what the run does.
+	StopContested = "Contested"
 	// StopFenceViolated means that a workload cluster changed although nobody asked for it.
 	StopFenceViolated = "FenceViolated"
 )

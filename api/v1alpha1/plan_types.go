@@ -145,8 +145,19 @@ type PlannedComponent struct {
 	// prune lists objects that the new version no longer has.
 	// +optional
 	Prune []ObjectReference `json:"prune,omitempty"`
+	// twoPhase lists CRDs whose new versions are served first and stored only after the new webhook answers.
+	// +optional
+	TwoPhase []TwoPhaseCRD `json:"twoPhase,omitempty"`
 	// changes counts objects that differ from the target.
 	Changes int32 `json:"changes"`
+}
+
+// TwoPhaseCRD is a CRD whose storage version moves in a step of its own.
+type TwoPhaseCRD struct {
+	// name is the CRD's name.
+	Name string `json:"name"`
+	// storage is the version that stays the storage version during the first phase.
+	Storage string `json:"storage"`
 }
 
 // Hazard is one risk of a rolling swap and what the plan does about it.

@@ -98,6 +98,12 @@ type UpgradeStatus struct {
 	// lastProgress is when the world last moved towards the target.
 	// +optional
 	LastProgress *metav1.Time `json:"lastProgress,omitempty"`
+	// progressMark changes whenever the world moves; it lets another process go on counting the stall limit.
+	// +optional
+	ProgressMark string `json:"progressMark,omitempty"`
+	// waiting is what the run waits for, and since when.
+	// +optional
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// stops explain why the run stands still, in the operator's words.
 	// +optional
 	Stops []Stop `json:"stops,omitempty"`
@@ -137,6 +143,19 @@ type StepRecord struct {
 	// finishedAt is when the step was first seen done.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// reopened counts how often the step was seen done and then undone by somebody else.
+	// +optional
+	Reopened int32 `json:"reopened,omitempty"`
+}
+
+// Waiting is one thing that the run waits for.
+type Waiting struct {
+	Stop `json:",inline"`
+	// since is when it was first seen.
+	Since metav1.Time `json:"since"`
+	// definite tells that waiting alone will most likely not help.
+	// +optional
+	Definite bool `json:"definite,omitempty"`
 }
 
 // JournalEntry is one line of the journal.

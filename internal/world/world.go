@@ -116,12 +116,19 @@ type Want struct {
 	Objects []Wanted
 	// Probe asks for a real call through every webhook and conversion among the objects.
 	Probe bool
+	// Owned is a label selector for all objects of a component, of any kind. What it selects and Objects does not name
+	// is reported as a leftover. Empty: no leftovers are looked for. Costly: used for plans only.
+	Owned string
+	// Content asks for the live objects themselves, not only their state. Used for plans only.
+	Content bool
 }
 
 // Set is the observed state of a Want.
 type Set struct {
 	// Objects are in the order of the Want.
 	Objects []Object
+	// Leftovers are selected by the Want's Owned selector and not named by it, sorted.
+	Leftovers []Ref
 }
 
 // Object is the observed state of one wanted object.
@@ -137,6 +144,11 @@ type Object struct {
 	InSync bool
 	// Drift says in one line what differs, when InSync is false and the object was found.
 	Drift string
+	// Cosmetic tells that only labels, annotations or the ownership of fields differ, so that the object already works
+	// as wanted.
+	Cosmetic bool
+	// Live is the object as found, without managedFields; only when the Want asked for Content.
+	Live *unstructured.Unstructured
 	// Immutable tells that the API server would refuse the change in place and the object has to be replaced.
 	Immutable bool
 	// Refused is the API server's answer when it would not take the object for another reason.
