@@ -207,6 +207,12 @@ type FenceStatus struct {
 	// expected are changes that somebody asked for while the run went on, a scale-up for example.
 	// +optional
 	Expected []string `json:"expected,omitempty"`
+	// excused are the UIDs of Machines that went because a health check gave them up.
+	// +optional
+	Excused []string `json:"excused,omitempty"`
+	// paused are clusters that this run paused because of a violation, as namespace/name.
+	// +optional
+	Paused []string `json:"paused,omitempty"`
 	// probes are per workload cluster.
 	// +optional
 	Probes []ProbeStatus `json:"probes,omitempty"`

@@ -93,6 +93,16 @@ func (in *FenceStatus) DeepCopyInto(out *FenceStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Excused != nil {
+		in, out := &in.Excused, &out.Excused
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Paused != nil {
+		in, out := &in.Paused, &out.Paused
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Probes != nil {
 		in, out := &in.Probes, &out.Probes
 		*out = make([]ProbeStatus, len(*in))

@@ -3,7 +3,10 @@
 
 package world
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Cluster is one workload cluster as the management cluster sees it.
 type Cluster struct {
@@ -64,6 +67,11 @@ type Gap struct {
 	From  time.Time
 	To    time.Time
 	Error string
+}
+
+// String says when there was no answer, for how long, and why.
+func (g Gap) String() string {
+	return fmt.Sprintf("%s for %s: %s", g.From.UTC().Format(time.RFC3339), g.To.Sub(g.From).Round(time.Millisecond), g.Error)
 }
 
 // Key returns namespace/name.

@@ -6,6 +6,7 @@
 package world
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,8 +18,13 @@ type World struct {
 	At time.Time
 	// Management is the management cluster itself.
 	Management Management
-	// Clusters are the workload clusters, sorted by namespace and name.
+	// Clusters are the workload clusters, sorted by namespace and name. They are shared between observations: read only.
 	Clusters []Cluster
+	// FleetAt is when Clusters were read, at most a little before At; see FleetError.
+	FleetAt time.Time
+	// FleetError says why Clusters could not be read anew and are as of FleetAt: a conversion webhook does not answer.
+	// While it is set, a missing Machine proves nothing.
+	FleetError string
 	// Sets are the observed states of the object sets that were asked for, by set ID.
 	Sets map[string]Set
 }
@@ -29,6 +35,8 @@ type Management struct {
 	UID string
 	// KubernetesVersion is the API server's version, with the leading v.
 	KubernetesVersion string
+	// ClusterAPIVersion is the apiVersion that Clusters and Machines were read at, empty without Cluster API.
+	ClusterAPIVersion string
 	// Nodes are the management cluster's own nodes.
 	Nodes []Node
 	// Providers is the clusterctl inventory.
@@ -45,6 +53,8 @@ type Node struct {
 	Ready bool
 	// AllocatableMemory is in bytes.
 	AllocatableMemory int64
+	// AllocatableCPU is in thousandths of a core.
+	AllocatableCPU int64
 }
 
 // Provider is one entry of the clusterctl inventory.
@@ -83,6 +93,19 @@ func (r Ref) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
+// Same tells whether two references name the same object, whichever version of its API group each was read in.
+func (r Ref) Same(o Ref) bool {
+	return r.Kind == o.Kind && r.Namespace == o.Namespace && r.Name == o.Name && group(r.APIVersion) == group(o.APIVersion)
+}
+
+func group(apiVersion string) string {
+	g, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return g
+}
+
 // RefOf returns the reference of an object.
 func RefOf(u *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
@@ -96,7 +119,8 @@ const (
 	Present Presence = "Present"
 	// Absent asks for the object to be gone.
 	Absent Presence = "Absent"
-	// Quiet asks for a Deployment to have no Pods; an absent Deployment is quiet.
+	// Quiet asks for a Deployment to have no Pods; an absent Deployment is quiet. Found then tells that Pods are there,
+	// InSync that zero replicas are asked for.
 	Quiet Presence = "Quiet"
 )
 
@@ -136,11 +160,12 @@ type Object struct {
 	Ref Ref
 	// Presence is what was asked.
 	Presence Presence
-	// Found tells whether the object exists.
+	// Found tells whether the object exists. For Quiet it tells whether the Deployment has Pods or may still get some.
 	Found bool
 	// Terminating tells that it is being deleted.
 	Terminating bool
-	// InSync tells that a server-side apply of the wanted content would change nothing. Only for Present.
+	// InSync tells that a server-side apply of the wanted content would change nothing, and that no field is left in the
+	// hands of an installer. For Quiet it tells that the Deployment was asked to have no replicas.
 	InSync bool
 	// Drift says in one line what differs, when InSync is false and the object was found.
 	Drift string

@@ -1,0 +1,221 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/event"
+	"github.com/capstan-dev/capstan/internal/fence"
+	"github.com/capstan-dev/capstan/internal/step"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// kind is what a decision asks for.
+//
+//	         ┌── Resumed ──┐
+//	         ▼             │
+//	Act ⇄ Wait ──fault──► Stop        Hold ◄─ intent Pause ─► Act
+//	  │      │               ▲
+//	  │      └─ violation ─► PauseCluster
+//	  └─ all done / intent Abort ─► End
+type kind string
+
+const (
+	// kindAct applies one step.
+	kindAct kind = "Act"
+	// kindWait does nothing: the cluster has yet to follow.
+	kindWait kind = "Wait"
+	// kindPauseCluster pauses a cluster that changed although nobody asked for it.
+	kindPauseCluster kind = "PauseCluster"
+	// kindStop holds the run because of a fault.
+	kindStop kind = "Stop"
+	// kindHold holds the run because the operator wants it.
+	kindHold kind = "Hold"
+	// kindEnd ends the run.
+	kindEnd kind = "End"
+)
+
+const (
+	// definiteGrace is how long a cause that waiting will not heal is given all the same: an image may just be on its way
+	// to the registry.
+	definiteGrace = 20 * time.Second
+	// busy and idle are how soon the host should look again.
+	busy = 200 * time.Millisecond
+	idle = time.Second
+	// contested is how often a finished step may be undone by others before the run stops.
+	contested = 3
+)
+
+// input is all that a decision depends on.
+type input struct {
+	run      *v1alpha1.Upgrade
+	steps    []step.Step
+	world    *world.World
+	fence    fence.Result
+	probes   []world.Probe
+	now      time.Time
+	identity string
+}
+
+// decision is what to do next. Its status is written before the act.
+type decision struct {
+	kind    kind
+	step    step.Step
+	cluster world.Ref
+	status  v1alpha1.UpgradeStatus
+	write   bool
+	after   time.Duration
+	events  []event.Event
+}
+
+// decide chooses one thing to do. It is pure.
+func decide(in input) decision {
+	j := newJournal(in)
+	j.takeOver()
+	j.resume()
+	j.recordFence()
+	switch {
+	case in.run.Spec.Intent == v1alpha1.IntentAbort:
+		return j.end(v1alpha1.ReasonAborted, "Ended by the operator; what is done stays done")
+	case len(in.fence.Violations) > 0:
+		return j.violated()
+	case j.stopped():
+		return j.decision(kindStop, 0)
+	}
+	states := assess(in)
+	j.recordSteps(states)
+	if in.run.Spec.Intent == v1alpha1.IntentPause {
+		return j.hold()
+	}
+	if states.done() {
+		return j.end(v1alpha1.ReasonCompleted, "Every component is at its target")
+	}
+	if s, found := states.contested(j.status); found {
+		return j.stop([]v1alpha1.Stop{contestedStop(s)})
+	}
+	j.recordWaiting(states)
+	if stops := j.overdue(states); len(stops) > 0 {
+		return j.stop(stops)
+	}
+	if s := states.next(); s != nil {
+		return j.act(s)
+	}
+	return j.decision(kindWait, idle/2)
+}
+
+// state is one step with its progress.
+type state struct {
+	step     step.Step
+	progress step.Progress
+	// ready tells that all its needs are done.
+	ready bool
+}
+
+// states are all steps of a run.
+type states []state
+
+// assess asks every step how far it is. A step whose needs are not done yet is never called done, so that the order of
+// the plan also holds for what is reported.
+func assess(in input) states {
+	done := map[string]bool{}
+	out := make(states, 0, len(in.steps))
+	for _, s := range in.steps {
+		ready := !slices.ContainsFunc(s.Needs(), func(n string) bool { return !done[n] })
+		st := state{step: s, ready: ready, progress: step.Progress{State: step.Pending}}
+		if ready {
+			st.progress = s.Progress(in.world)
+		}
+		done[s.ID()] = ready && st.progress.State == step.Done
+		out = append(out, st)
+	}
+	return out
+}
+
+func (ss states) done() bool {
+	return !slices.ContainsFunc(ss, func(s state) bool { return s.progress.State != step.Done })
+}
+
+// next returns the first step that has something to change.
+func (ss states) next() step.Step {
+	for _, s := range ss {
+		if s.ready && s.progress.State == step.Pending {
+			return s.step
+		}
+	}
+	return nil
+}
+
+// contested returns a step that others keep undoing.
+func (ss states) contested(st v1alpha1.UpgradeStatus) (state, bool) {
+	for _, s := range ss {
+		i := slices.IndexFunc(st.Steps, func(r v1alpha1.StepRecord) bool { return r.ID == s.step.ID() })
+		if i >= 0 && st.Steps[i].Reopened >= contested && s.progress.State != step.Done {
+			return s, true
+		}
+	}
+	return state{}, false
+}
+
+func contestedStop(s state) v1alpha1.Stop {
+	return v1alpha1.Stop{
+		Reason: v1alpha1.StopContested, Component: s.step.Component(), Step: s.step.ID(),
+		Message: fmt.Sprintf("Something undoes the step %s again and again: %s", s.step.ID(), s.progress.Detail),
+		Remedy:  "find who changes the object (kubectl get … --show-managed-fields; a GitOps tool or another clusterctl?), stop it, then `capstan resume`",
+	}
+}
+
+// mark is equal as long as nothing moves.
+func (ss states) mark() string {
+	h := newHash()
+	for _, s := range ss {
+		if s.ready {
+			h.add(s.step.ID(), string(s.progress.State), s.progress.Mark)
+		}
+	}
+	return h.sum()
+}
+
+// waiting lists what the ready steps wait for, definite causes first.
+func (ss states) waiting() []v1alpha1.Waiting {
+	var out []v1alpha1.Waiting
+	for _, s := range ss {
+		if !s.ready || s.progress.State == step.Done {
+			continue
+		}
+		for _, c := range s.progress.Causes {
+			ref := v1alpha1.ObjectReference(c.Object)
+			out = append(out, v1alpha1.Waiting{
+				Stop: v1alpha1.Stop{
+					Reason: c.Reason, Message: c.Message, Remedy: c.Remedy,
+					Component: s.step.Component(), Step: s.step.ID(), Object: &ref,
+				},
+				Definite: c.Definite,
+			})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.Waiting) int {
+		switch {
+		case a.Definite == b.Definite:
+			return 0
+		case a.Definite:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// standing returns the first ready step that is not done.
+func (ss states) standing() (state, bool) {
+	for _, s := range ss {
+		if s.ready && s.progress.State != step.Done {
+			return s, true
+		}
+	}
+	return state{}, false
+}

@@ -1,0 +1,179 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine moves a run forward by one decision at a time: observe, decide, write the status ahead, act once,
+// return. It never waits and starts no goroutine; the host calls Tick again. It knows neither what a step does nor
+// where the world comes from.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/event"
+	"github.com/capstan-dev/capstan/internal/fence"
+	"github.com/capstan-dev/capstan/internal/step"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// Observer gives the world.
+type Observer interface {
+	// Observe returns one consistent picture with the wanted sets in it.
+	Observe(ctx context.Context, wants []world.Want) (*world.World, error)
+}
+
+// Runs keeps Upgrade objects.
+type Runs interface {
+	// Upgrade returns a run by its name.
+	Upgrade(ctx context.Context, name string) (*v1alpha1.Upgrade, error)
+	// UpdateStatus writes the status if nobody else changed the object since it was read, and updates run to what is
+	// stored now.
+	UpdateStatus(ctx context.Context, run *v1alpha1.Upgrade) error
+}
+
+// Lock keeps two processes from driving runs at once.
+type Lock interface {
+	// Hold takes or renews the lock. It fails when another live process has it.
+	Hold(ctx context.Context) error
+}
+
+// Prober gives the counts of calls to workload API servers since the process started.
+type Prober interface {
+	// Snapshot returns the counts for each cluster, sorted.
+	Snapshot() []world.Probe
+}
+
+// Errors that a host tells apart.
+var (
+	// ErrRefused is wrapped by errors of a change that the API server will not take however often it is tried.
+	ErrRefused = errors.New("refused by the API server")
+	// ErrNotHeld is wrapped by errors of Lock when another process drives runs.
+	ErrNotHeld = errors.New("another process drives the run")
+)
+
+// Work is what a run consists of, made from its plan.
+type Work struct {
+	Steps    []step.Step
+	Baseline fence.Baseline
+}
+
+// Engine moves runs. All fields are needed but Prober and Events.
+type Engine struct {
+	Observer Observer
+	Actuator step.Actuator
+	Runs     Runs
+	Lock     Lock
+	Clock    clock.PassiveClock
+	// Work loads what a run consists of. It is called on each tick; the implementation may remember.
+	Work func(ctx context.Context, run *v1alpha1.Upgrade) (*Work, error)
+	// Identity names this process in the journal.
+	Identity string
+	Prober   Prober
+	Events   event.Sink
+}
+
+// Outcome is what a tick did.
+type Outcome struct {
+	// Ended tells that the run is over.
+	Ended bool
+	// Stopped tells that the run holds until a person acts.
+	Stopped bool
+	// After is how long the host should wait before the next tick.
+	After time.Duration
+	// Run is the run as it is stored now.
+	Run *v1alpha1.Upgrade
+}
+
+// Tick makes at most one decision for the run and returns. An error leaves the run as it was: the next tick decides
+// anew from the world.
+func (e *Engine) Tick(ctx context.Context, name string) (Outcome, error) {
+	if err := e.Lock.Hold(ctx); err != nil {
+		return Outcome{}, fmt.Errorf("hold the lock: %w", err)
+	}
+	run, err := e.Runs.Upgrade(ctx, name)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("read run %s: %w", name, err)
+	}
+	if run.Status.FinishedAt != nil {
+		return Outcome{Ended: true, Run: run}, nil
+	}
+	work, err := e.Work(ctx, run)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("load run %s: %w", name, err)
+	}
+	w, err := e.Observer.Observe(ctx, wants(work.Steps))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("observe: %w", err)
+	}
+	d := decide(input{
+		run: run, steps: work.Steps, world: w, now: e.Clock.Now(), identity: e.Identity,
+		fence: fence.Judge(work.Baseline, w.Clusters, excused(run)), probes: e.probes(),
+	})
+	return e.carryOut(ctx, run, w, d)
+}
+
+// carryOut writes the decision's status, then makes its one change.
+func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.World, d decision) (Outcome, error) {
+	if d.write {
+		run.Status = d.status
+		if err := e.Runs.UpdateStatus(ctx, run); err != nil {
+			return Outcome{}, fmt.Errorf("write the journal: %w", err)
+		}
+	}
+	for _, ev := range d.events {
+		e.emit(ev)
+	}
+	out := Outcome{Ended: d.kind == kindEnd, Stopped: d.kind == kindStop || d.kind == kindHold, After: d.after, Run: run}
+	switch d.kind {
+	case kindAct:
+		if err := d.step.Apply(ctx, w, e.Actuator); err != nil {
+			return out, fmt.Errorf("%s: %w", d.step.ID(), err)
+		}
+	case kindPauseCluster:
+		if err := e.Actuator.Patch(ctx, d.cluster, pausePatch(run.Name)); err != nil {
+			return out, fmt.Errorf("pause %s: %w", d.cluster, err)
+		}
+	case kindWait, kindStop, kindHold, kindEnd:
+	}
+	return out, nil
+}
+
+// pausePatch pauses a Cluster and says who did it, so that a person finds the run and nothing is unpaused by mistake.
+func pausePatch(run string) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{"capstan.dev/paused-by":%q}},"spec":{"paused":true}}`, run)
+}
+
+func wants(steps []step.Step) []world.Want {
+	var out []world.Want
+	for _, s := range steps {
+		if w, ok := s.(step.Watcher); ok {
+			out = append(out, w.Want())
+		}
+	}
+	return out
+}
+
+func excused(run *v1alpha1.Upgrade) []string {
+	if run.Status.Fence == nil {
+		return nil
+	}
+	return run.Status.Fence.Excused
+}
+
+func (e *Engine) probes() []world.Probe {
+	if e.Prober == nil {
+		return nil
+	}
+	return e.Prober.Snapshot()
+}
+
+func (e *Engine) emit(ev event.Event) {
+	if e.Events != nil {
+		e.Events(ev)
+	}
+}

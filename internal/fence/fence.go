@@ -1,0 +1,212 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fence judges whether a platform upgrade left the workload clusters alone: the Machines of before, by UID, are
+// still there, and the fields that decide what Machines look like have not changed. It is pure: it compares two
+// pictures and acts on neither.
+package fence
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// Baseline is the fleet as it was when a run started.
+type Baseline struct {
+	Clusters []world.Cluster `json:"clusters"`
+}
+
+// Encode returns the baseline as bytes that are equal for equal fleets.
+func (b Baseline) Encode() ([]byte, error) {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode the fence's baseline: %w", err)
+	}
+	return data, nil
+}
+
+// Decode reads what Encode wrote.
+func Decode(data []byte) (Baseline, error) {
+	var b Baseline
+	if err := json.Unmarshal(data, &b); err != nil {
+		return Baseline{}, fmt.Errorf("decode the fence's baseline: %w", err)
+	}
+	return b, nil
+}
+
+// Machines counts the Machines of the baseline.
+func (b Baseline) Machines() int32 {
+	var n int32
+	for i := range b.Clusters {
+		n += int32(len(b.Clusters[i].Machines))
+	}
+	return n
+}
+
+// Violation is a change nobody asked for.
+type Violation struct {
+	// Cluster is the cluster concerned.
+	Cluster world.Ref
+	// Owner is what made or lost the Machine.
+	Owner world.Ref
+	// Message names the Machine, the owner and the field that changed, if one did.
+	Message string
+}
+
+// Result is the fence's judgement.
+type Result struct {
+	// Machines is how many there were, Unchanged how many of them are still there untouched.
+	Machines, Unchanged int32
+	// Violations are changes nobody asked for.
+	Violations []Violation
+	// Expected are changes that somebody asked for: a scale-up, a deleted cluster, a remediation.
+	Expected []string
+	// Excused are the UIDs of Machines that went for a reason that can only be seen while they go. Handing them to the
+	// next Judge keeps the verdict once they are gone.
+	Excused []string
+}
+
+// Judge compares the fleet now with the baseline.
+//
+// A Machine that came or went is expected when its owner's own wish explains it: the owner's replicas changed by as
+// many, the owner or the cluster is being deleted or is new, or a health check asked for the Machine's replacement.
+// Everything else is a violation.
+func Judge(before Baseline, now []world.Cluster, excused []string) Result {
+	res := Result{Machines: before.Machines(), Excused: slices.Clone(excused)}
+	current := byKey(now)
+	for i := range before.Clusters {
+		old := &before.Clusters[i]
+		cur, ok := current[old.Key()]
+		if !ok || cur.UID != old.UID || cur.Deleting {
+			res.Expected = append(res.Expected, fmt.Sprintf("Cluster %s was deleted", old.Key()))
+			continue
+		}
+		judgeCluster(&res, old, cur)
+	}
+	known := byKey(before.Clusters)
+	for i := range now {
+		if _, ok := known[now[i].Key()]; !ok {
+			res.Expected = append(res.Expected, fmt.Sprintf("Cluster %s is new", now[i].Key()))
+		}
+	}
+	return res
+}
+
+// change is what happened to the Machines of one owner.
+type change struct {
+	came, went []world.Machine
+}
+
+func judgeCluster(res *Result, old, cur *world.Cluster) {
+	changes := diff(res, old, cur)
+	oldOwners, curOwners := owners(old), owners(cur)
+	for _, ref := range slices.SortedFunc(maps.Keys(changes), compareRefs) {
+		c := changes[ref]
+		was, had := oldOwners[ref]
+		is, has := curOwners[ref]
+		if why := explained(c, was, is, had, has); why != "" {
+			res.Expected = append(res.Expected, fmt.Sprintf("%s of cluster %s: %s", ref, cur.Key(), why))
+			res.excuse(c.went)
+			continue
+		}
+		res.Violations = append(res.Violations, Violation{
+			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
+			Owner:   ref,
+			Message: describe(c, ref, cur.Key(), fields(was, is)),
+		})
+	}
+	templates(res, cur, oldOwners, curOwners, changes)
+}
+
+// templates reports owners whose template fields changed although no Machine followed yet.
+func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Owner, changes map[world.Ref]*change) {
+	for _, ref := range slices.SortedFunc(maps.Keys(old), compareRefs) {
+		is, ok := now[ref]
+		changed := fields(old[ref], is)
+		if _, reported := changes[ref]; !ok || reported || len(changed) == 0 {
+			continue
+		}
+		res.Violations = append(res.Violations, Violation{
+			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
+			Owner:   ref,
+			Message: fmt.Sprintf("%s of cluster %s changed %s: its Machines are about to be replaced", ref, cur.Key(), join(changed)),
+		})
+	}
+}
+
+func diff(res *Result, old, cur *world.Cluster) map[world.Ref]*change {
+	changes := map[world.Ref]*change{}
+	at := func(r world.Ref) *change {
+		if changes[r] == nil {
+			changes[r] = &change{}
+		}
+		return changes[r]
+	}
+	now := map[string]world.Machine{}
+	for _, m := range cur.Machines {
+		now[m.UID] = m
+	}
+	was := map[string]bool{}
+	for _, m := range old.Machines {
+		was[m.UID] = true
+		is, ok := now[m.UID]
+		switch {
+		case !ok:
+			m.Remediated = m.Remediated || slices.Contains(res.Excused, m.UID)
+			at(m.Owner).went = append(at(m.Owner).went, m)
+		case is.Deleting && !m.Deleting:
+			m.Remediated = is.Remediated
+			at(m.Owner).went = append(at(m.Owner).went, m)
+		default:
+			res.Unchanged++
+		}
+	}
+	for _, m := range cur.Machines {
+		if !was[m.UID] {
+			at(m.Owner).came = append(at(m.Owner).came, m)
+		}
+	}
+	return changes
+}
+
+// explained returns the reason for which a change was asked for, or "".
+func explained(c *change, was, is world.Owner, had, has bool) string {
+	switch {
+	case had && (!has || is.Deleting):
+		return "is being deleted"
+	case !had && has:
+		return "is new"
+	case len(fields(was, is)) > 0:
+		return ""
+	case is.Replicas-was.Replicas == int64(len(c.came)-len(c.went)) && is.Replicas != was.Replicas && (len(c.came) == 0 || len(c.went) == 0):
+		return fmt.Sprintf("was scaled from %d to %d", was.Replicas, is.Replicas)
+	case len(c.went) == 0 && is.Replicas > was.Replicas && int64(len(c.came)) < is.Replicas-was.Replicas:
+		return fmt.Sprintf("is being scaled from %d to %d", was.Replicas, is.Replicas)
+	case len(c.went) > 0 && remediated(c.went):
+		return fmt.Sprintf("replaces Machine %s, which its health check gave up", c.went[0].Name)
+	case len(c.went) > 0 && allDeletingBefore(c.went):
+		return fmt.Sprintf("Machine %s was being deleted before the run", c.went[0].Name)
+	}
+	return ""
+}
+
+// excuse remembers Machines that a health check gave up.
+func (r *Result) excuse(went []world.Machine) {
+	for _, m := range went {
+		if m.Remediated && !slices.Contains(r.Excused, m.UID) {
+			r.Excused = append(r.Excused, m.UID)
+		}
+	}
+}
+
+func remediated(ms []world.Machine) bool {
+	return !slices.ContainsFunc(ms, func(m world.Machine) bool { return !m.Remediated })
+}
+
+func allDeletingBefore(ms []world.Machine) bool {
+	return !slices.ContainsFunc(ms, func(m world.Machine) bool { return !m.Deleting })
+}

@@ -1,0 +1,85 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+func byKey(clusters []world.Cluster) map[string]*world.Cluster {
+	out := make(map[string]*world.Cluster, len(clusters))
+	for i := range clusters {
+		out[clusters[i].Key()] = &clusters[i]
+	}
+	return out
+}
+
+func owners(c *world.Cluster) map[world.Ref]world.Owner {
+	out := make(map[world.Ref]world.Owner, len(c.Owners))
+	for _, o := range c.Owners {
+		out[o.Ref] = o
+	}
+	return out
+}
+
+func compareRefs(a, b world.Ref) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// fields lists the template fields that differ, with both values, sorted.
+func fields(was, is world.Owner) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(was.Template)) {
+		now, ok := is.Template[k]
+		if ok && now != was.Template[k] {
+			out = append(out, fmt.Sprintf("%s from %q to %q", k, was.Template[k], now))
+		}
+	}
+	return out
+}
+
+func describe(c *change, owner world.Ref, cluster string, changed []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of cluster %s", owner, cluster)
+	sep := " "
+	for _, part := range []struct {
+		verb     string
+		machines []world.Machine
+	}{{"made", c.came}, {"lost", c.went}} {
+		if len(part.machines) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s%s Machine %s", sep, part.verb, names(part.machines))
+		sep = " and "
+	}
+	b.WriteString(" although nobody asked for it")
+	if len(changed) > 0 {
+		b.WriteString(": " + join(changed))
+	}
+	return b.String()
+}
+
+func names(ms []world.Machine) string {
+	out := make([]string, 0, len(ms))
+	for _, m := range ms {
+		out = append(out, m.Name)
+	}
+	slices.Sort(out)
+	return join(out)
+}
+
+// join lists up to three items and how many more there are.
+func join(items []string) string {
+	const most = 3
+	if len(items) <= most {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:most], ", "), len(items)-most)
+}
