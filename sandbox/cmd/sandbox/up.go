@@ -1,0 +1,258 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/sandbox/internal/build"
+	"github.com/capstan-dev/capstan/sandbox/internal/controlplane"
+	"github.com/capstan-dev/capstan/sandbox/internal/supervisor"
+)
+
+// cleanupLimit bounds what is done after an interrupt.
+const cleanupLimit = 30 * time.Second
+
+// upOptions are the options of `sandbox up`.
+type upOptions struct {
+	location
+	streams streams
+	clock   clock.WithTicker
+
+	spec   supervisor.Spec
+	noCAPI bool
+
+	layout supervisor.Layout
+	daemon daemon
+}
+
+func newUpCommand(s streams, clk clock.WithTicker) *cobra.Command {
+	o := &upOptions{streams: s, clock: clk}
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Build what is missing and start a sandbox",
+		Long: `up builds what is not in the cache yet, starts the control plane and a node, installs Cluster API with clusterctl, and creates
+workload clusters. It returns when all of it is up; the sandbox runs on in the background until 'sandbox down'.`,
+		Example: `  sandbox up --capi v1.13.4 --clusters 1 --control-planes 3 --workers 3
+  sandbox up --name bare --no-capi`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	o.addFlags(c)
+	f := c.Flags()
+	f.StringVar(&o.spec.Kubernetes, "kubernetes", build.DefaultKubernetes, "Kubernetes version of the management cluster")
+	f.StringVar(&o.spec.CAPI, "capi", build.DefaultClusterAPI, "Cluster API version of core, kubeadm bootstrap, kubeadm control plane and docker provider")
+	f.StringVar(&o.spec.CertManager, "cert-manager", "", "cert-manager version (default: the one clusterctl of the Cluster API version installs)")
+	f.IntVar(&o.spec.Clusters, "clusters", 0, "number of workload clusters: fleet-1, fleet-2, ... in namespace default")
+	f.IntVar(&o.spec.ControlPlanes, "control-planes", 3, "control plane machines of each workload cluster")
+	f.IntVar(&o.spec.Workers, "workers", 3, "worker machines of each workload cluster")
+	f.StringVar(&o.spec.NodeMemory, "node-memory", "8Gi", "memory the node offers to Pods")
+	f.StringVar(&o.spec.NodeCPU, "node-cpu", "4", "CPUs the node offers to Pods")
+	f.BoolVar(&o.noCAPI, "no-capi", false, "leave out cert-manager and Cluster API")
+	return c
+}
+
+func (o *upOptions) complete() error {
+	var err error
+	if o.layout, err = o.location.layout(); err != nil {
+		return err
+	}
+	o.spec.Name = o.name
+	if o.noCAPI {
+		o.spec.CAPI, o.spec.CertManager = "", ""
+	}
+	if o.spec.Clusters == 0 {
+		o.spec.ControlPlanes, o.spec.Workers = 0, 0
+	}
+	o.daemon = daemon{layout: o.layout, clock: o.clock}
+	return nil
+}
+
+func (o *upOptions) validate() error {
+	version := regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
+	for _, v := range []struct{ flag, value string }{
+		{"--kubernetes", o.spec.Kubernetes}, {"--capi", o.spec.CAPI}, {"--cert-manager", o.spec.CertManager},
+	} {
+		if v.value != "" && !version.MatchString(v.value) {
+			return usagef("%s %q: write a version like v1.2.3", v.flag, v.value)
+		}
+	}
+	switch {
+	case o.spec.Clusters < 0 || o.spec.Workers < 0:
+		return usagef("--clusters and --workers can't be negative")
+	case o.spec.Clusters > 0 && o.noCAPI:
+		return usagef("--clusters needs Cluster API: leave out --no-capi")
+	case o.spec.Clusters > 0 && (o.spec.ControlPlanes < 1 || o.spec.ControlPlanes%2 == 0):
+		return usagef("--control-planes %d: etcd needs an odd number of members", o.spec.ControlPlanes)
+	}
+	for flag, q := range map[string]string{"--node-memory": o.spec.NodeMemory, "--node-cpu": o.spec.NodeCPU} {
+		if v, err := resource.ParseQuantity(q); err != nil || v.Sign() <= 0 {
+			return usagef("%s %q: write a quantity like 4 or 8Gi", flag, q)
+		}
+	}
+	return nil
+}
+
+func (o *upOptions) run(ctx context.Context) error {
+	p := newProgress(o.streams.errOut, o.clock)
+	if o.daemon.alive() {
+		return o.already(ctx, p)
+	}
+	inputs, err := ensureArtifacts(ctx, p, o.clock, o.spec)
+	if err != nil {
+		return err
+	}
+	o.spec.Inputs = inputs
+	held, err := lock(o.layout)
+	if errors.Is(err, errLocked) {
+		return o.already(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	err = o.start(ctx, p, held)
+	if err == nil {
+		err = o.fill(ctx, p)
+	}
+	if ctx.Err() != nil {
+		return o.abandon(ctx, p)
+	}
+	return err
+}
+
+// start brings up the control plane and the node. A sandbox that does not come up is taken down again; its logs stay.
+func (o *upOptions) start(ctx context.Context, p *progress, held *os.File) error {
+	defer held.Close()
+	if err := o.layout.Clean(false); err != nil {
+		return err
+	}
+	s := p.step("Start control plane and node")
+	err := o.daemon.start(o.spec, held)
+	if err == nil {
+		held.Close() // from here on the supervisor holds the lock alone
+		err = o.daemon.await(ctx, s.note)
+	}
+	if err := s.end(err, "Kubernetes "+o.spec.Kubernetes); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		stopErr := o.takeDown(ctx)
+		return hint(errors.Join(err, stopErr), "read the logs in %s; `sandbox up%s` tries again", o.layout.Logs(), o.flags())
+	}
+	return nil
+}
+
+// fill installs providers and workload clusters into a running control plane, as far as they were asked for, and marks the sandbox done.
+func (o *upOptions) fill(ctx context.Context, p *progress) error {
+	k, err := newKube(o.layout)
+	if err != nil {
+		return err
+	}
+	if o.spec.CAPI != "" {
+		if err := o.installProviders(ctx, p, k); err != nil {
+			return o.left(err)
+		}
+	}
+	if o.spec.Clusters > 0 {
+		if err := o.createClusters(ctx, p, k); err != nil {
+			return o.left(err)
+		}
+	}
+	if err := os.WriteFile(o.layout.Done(), nil, 0o600); err != nil {
+		return fmt.Errorf("note that the sandbox is complete: %w", err)
+	}
+	o.summary(p)
+	return nil
+}
+
+// left says what to do with a sandbox that runs but is not what was asked for.
+func (o *upOptions) left(err error) error {
+	return hint(err, "the sandbox is left running: look with `sandbox status%[1]s`, go on with the same `sandbox up`, or end it with `sandbox down%[1]s`",
+		o.flags())
+}
+
+// already deals with a sandbox that runs in the directory.
+func (o *upOptions) already(ctx context.Context, p *progress) error {
+	st, err := supervisor.NewClient(o.layout).Status(ctx)
+	if err != nil {
+		return hint(fmt.Errorf("%s is in use, but no supervisor answers there", o.layout.Dir),
+			"wait if another `sandbox up` is starting it, else run `sandbox down%s`", o.flags())
+	}
+	if !st.Spec.SameAs(o.spec) {
+		return hint(fmt.Errorf("a sandbox runs in %s, but it is not what was asked for: it has %s", o.layout.Dir, describe(st.Spec)),
+			"run `sandbox down%s` first, or choose another --name", o.flags())
+	}
+	o.spec = st.Spec
+	_, err = os.Stat(o.layout.Done())
+	if err == nil {
+		fmt.Fprintf(o.streams.errOut, "The sandbox in %s is up already\n", o.layout.Dir)
+		o.summary(p)
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at the sandbox's state: %w", err)
+	}
+	// An earlier `up` did not get to the end. Every step is safe to repeat.
+	s := p.step("Wait for control plane and node")
+	if err := s.end(o.daemon.await(ctx, s.note), ""); err != nil {
+		return err
+	}
+	return o.fill(ctx, p)
+}
+
+// abandon takes the sandbox down after an interrupt.
+func (o *upOptions) abandon(ctx context.Context, p *progress) error {
+	s := p.step("Interrupted: clean up")
+	return errors.Join(context.Cause(ctx), s.end(o.takeDown(ctx), ""))
+}
+
+// takeDown ends the sandbox even when ctx is over.
+func (o *upOptions) takeDown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
+	defer cancel()
+	if err := o.daemon.stop(ctx); err != nil {
+		return err
+	}
+	return o.layout.Clean(true)
+}
+
+func (o *upOptions) summary(p *progress) {
+	fmt.Fprintf(o.streams.errOut, "Sandbox %s is up after %s: %s\n", o.spec.Name, seconds(o.clock.Since(p.begin)), describe(o.spec))
+	fmt.Fprintf(o.streams.out, "export KUBECONFIG=%s\n", controlplane.FilesIn(o.layout.Dir).Kubeconfig())
+	fmt.Fprintf(o.streams.errOut, "Next: export KUBECONFIG=$(sandbox kubeconfig%[1]s); kubectl get pods -A; sandbox status%[1]s; sandbox down%[1]s\n", o.flags())
+}
+
+// describe says in one line what a sandbox is made of.
+func describe(s supervisor.Spec) string {
+	text := "Kubernetes " + s.Kubernetes
+	if s.CAPI == "" {
+		return text + ", no Cluster API"
+	}
+	text += ", Cluster API " + s.CAPI
+	if s.Clusters == 0 {
+		return text + ", no workload cluster"
+	}
+	noun := "clusters"
+	if s.Clusters == 1 {
+		noun = "cluster"
+	}
+	return fmt.Sprintf("%s, %d workload %s of %d + %d machines", text, s.Clusters, noun, s.ControlPlanes, s.Workers)
+}
