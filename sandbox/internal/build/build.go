@@ -23,7 +23,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/utils/clock"
 )
@@ -68,7 +67,7 @@ type Set struct {
 	Name string
 	// Version is the upstream version it was built at.
 	Version string
-	// Key is the hash of everything that went in.
+	// Key is a hash of everything that went in.
 	Key string
 	// Dir is where the binaries are.
 	Dir string
@@ -104,46 +103,24 @@ type target struct {
 // ensure returns the recipe's set from the cache, and builds it first when it is not there.
 func (b *Builder) ensure(ctx context.Context, tool *goTool, r recipe) (Set, error) {
 	key := r.key(tool)
-	set := Set{Name: r.name, Version: r.version, Key: key, Dir: filepath.Join(b.CacheDir, "bin", r.dirName(key))}
+	set := Set{Name: r.name, Version: r.version, Key: key}
 	p := b.tracker(r.name, r.version)
-
-	if found, err := exists(set.Dir); err != nil || found {
-		p.report(StageCached, "", 0, 0)
-		return set, wrap("look for "+r.name, err)
-	}
-	unlock, err := b.lock(ctx, r.dirName(key), p)
+	dir, err := b.once(ctx, "bin", r.dirName(key), p, func(work, out string) error {
+		src := filepath.Join(work, "src")
+		if err := os.Mkdir(src, 0o755); err != nil {
+			return err
+		}
+		return r.build(ctx, tool, src, out, p)
+	})
 	if err != nil {
-		return Set{}, fmt.Errorf("lock build of %s %s: %w", r.name, r.version, err)
-	}
-	defer unlock()
-
-	// Another process may have built it while this one waited.
-	if found, err := exists(set.Dir); err != nil || found {
-		p.report(StageCached, "", 0, 0)
-		return set, wrap("look for "+r.name, err)
-	}
-	if err := b.buildInto(ctx, tool, r, set, p); err != nil {
 		return Set{}, fmt.Errorf("build %s %s: %w", r.name, r.version, err)
 	}
-	p.report(StageDone, "", 0, 0)
+	set.Dir = dir
 	return set, nil
 }
 
-// buildInto builds in a temporary directory and renames the result into place, so that a half build is never seen.
-func (b *Builder) buildInto(ctx context.Context, tool *goTool, r recipe, set Set, p *tracker) error {
-	// The name is fixed and the lock is held: what is found here was left by a build that was killed.
-	work := filepath.Join(b.CacheDir, "tmp", r.dirName(set.Key))
-	if err := removeAll(work); err != nil {
-		return err
-	}
-	defer func() { _ = removeAll(work) }() // a leftover is removed by the next build
-
-	src, out := filepath.Join(work, "src"), filepath.Join(work, "out")
-	for _, dir := range []string{src, out, filepath.Dir(set.Dir)} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
+// build builds the recipe in src and leaves the result in out.
+func (r recipe) build(ctx context.Context, tool *goTool, src, out string, p *tracker) error {
 	if err := r.writeSources(ctx, tool, src, p); err != nil {
 		return err
 	}
@@ -156,7 +133,7 @@ func (b *Builder) buildInto(ctx context.Context, tool *goTool, r recipe, set Set
 			return err
 		}
 	}
-	return os.Rename(out, set.Dir)
+	return nil
 }
 
 // writeSources fills the module's directory.
@@ -181,27 +158,4 @@ func (r recipe) writeSources(ctx context.Context, tool *goTool, dir string, p *t
 		}
 	}
 	return os.WriteFile(filepath.Join(dir, "go.mod"), r.goMod, 0o644)
-}
-
-// tracker makes the events of one set.
-type tracker struct {
-	sink    func(Event)
-	clock   clock.PassiveClock
-	start   time.Time
-	name    string
-	version string
-}
-
-func (b *Builder) tracker(name, version string) *tracker {
-	return &tracker{sink: b.Progress, clock: b.Clock, start: b.Clock.Now(), name: name, version: version}
-}
-
-func (t *tracker) report(stage Stage, detail string, done, total int) {
-	if t.sink == nil {
-		return
-	}
-	t.sink(Event{
-		Set: t.name, Version: t.version, Stage: stage, Detail: detail,
-		Done: done, Total: total, Elapsed: t.clock.Since(t.start),
-	})
 }

@@ -3,7 +3,11 @@
 
 package build
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
 
 // Stage says what a build is busy with.
 type Stage string
@@ -19,6 +23,8 @@ const (
 	StageDownloading Stage = "Downloading"
 	// StageCompiling means packages are being compiled; Done counts them and Total is how many the programs are made of.
 	StageCompiling Stage = "Compiling"
+	// StagePacking means that images or manifests are being made from what was built.
+	StagePacking Stage = "Packing"
 	// StageDone means the set is ready; it is the last event of the set.
 	StageDone Stage = "Done"
 )
@@ -38,4 +44,27 @@ type Event struct {
 	Total int
 	// Elapsed is the time since the set was asked for.
 	Elapsed time.Duration
+}
+
+// tracker makes the events of one set.
+type tracker struct {
+	sink    func(Event)
+	clock   clock.PassiveClock
+	start   time.Time
+	name    string
+	version string
+}
+
+func (b *Builder) tracker(name, version string) *tracker {
+	return &tracker{sink: b.Progress, clock: b.Clock, start: b.Clock.Now(), name: name, version: version}
+}
+
+func (t *tracker) report(stage Stage, detail string, done, total int) {
+	if t.sink == nil {
+		return
+	}
+	t.sink(Event{
+		Set: t.name, Version: t.version, Stage: stage, Detail: detail,
+		Done: done, Total: total, Elapsed: t.clock.Since(t.start),
+	})
 }

@@ -26,6 +26,16 @@ const (
 	NextCertManager = "v1.21.1"
 )
 
+// Paths of modules whose sources are of use to others, for Builder.Source.
+const (
+	// ClusterAPIModule has the core, bootstrap and control plane providers, metadata and clusterctl.
+	ClusterAPIModule = clusterAPIModule
+	// ClusterAPITestModule has the docker provider.
+	ClusterAPITestModule = clusterAPITestModule
+	// CertManagerModule has the chart.
+	CertManagerModule = certManagerModule
+)
+
 // Paths of the modules that sets are made of.
 const (
 	kubernetesModule     = "k8s.io/kubernetes"

@@ -1,0 +1,159 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Release describes a Capstan release to be written as a directory.
+type Release struct {
+	// Name is the release's name; empty means capi- and the version of Cluster API.
+	Name string
+	// ClusterAPI and CertManager are what the release consists of.
+	ClusterAPI  Bundle
+	CertManager Bundle
+	// UpgradeFrom are versions of releases this one can be reached from. Empty means any.
+	UpgradeFrom []string
+	// Variables are what ${NAME} stands for in provider manifests, where it is not to be the manifest's own default. They
+	// should be those that clusterctl had when it installed the providers.
+	Variables map[string]string
+}
+
+// The types below are Capstan's Release as YAML. They are written here once more, because the sandbox is a module of its own and
+// must not depend on the product it serves to test.
+type (
+	releaseFile struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Metadata   map[string]string `json:"metadata"`
+		Spec       releaseSpec       `json:"spec"`
+	}
+	releaseSpec struct {
+		Version     string           `json:"version"`
+		Components  []component      `json:"components"`
+		Kubernetes  map[string]*span `json:"kubernetes,omitempty"`
+		UpgradeFrom []string         `json:"upgradeFrom,omitempty"`
+	}
+	component struct {
+		Name      string            `json:"name"`
+		Type      string            `json:"type"`
+		Version   string            `json:"version"`
+		Provider  *identity         `json:"provider,omitempty"`
+		Source    source            `json:"source"`
+		Metadata  *source           `json:"metadata,omitempty"`
+		Needs     []string          `json:"needs,omitempty"`
+		Variables map[string]string `json:"variables,omitempty"`
+	}
+	identity struct {
+		Name      string `json:"name"`
+		Type      string `json:"type"`
+		Namespace string `json:"namespace"`
+	}
+	source struct {
+		Path   string `json:"path"`
+		Digest string `json:"digest"`
+	}
+	span struct {
+		Min string `json:"min,omitempty"`
+		Max string `json:"max,omitempty"`
+	}
+)
+
+// Write writes release.yaml and the files it points at into a directory, and returns the path of release.yaml.
+func (r Release) Write(dir string) (string, error) {
+	version := r.ClusterAPI.Set.Version
+	name := r.Name
+	if name == "" {
+		name = "capi-" + version
+	}
+	components, err := r.components(dir)
+	if err != nil {
+		return "", fmt.Errorf("write release %s: %w", name, err)
+	}
+	ranges, err := kubernetesRanges(r.ClusterAPI)
+	if err != nil {
+		return "", fmt.Errorf("write release %s: %w", name, err)
+	}
+	text, err := yaml.Marshal(releaseFile{
+		APIVersion: "capstan.dev/v1alpha1", Kind: "Release", Metadata: map[string]string{"name": name},
+		Spec: releaseSpec{Version: version, Components: components, Kubernetes: ranges, UpgradeFrom: r.UpgradeFrom},
+	})
+	if err != nil {
+		return "", fmt.Errorf("write release %s: %w", name, err)
+	}
+	file := filepath.Join(dir, "release.yaml")
+	return file, writeFile(text, file)
+}
+
+func (r Release) components(dir string) ([]component, error) {
+	manifest, err := r.CertManager.file(certManagerFile)
+	if err != nil {
+		return nil, err
+	}
+	from, err := writeSource(dir, certManagerFile, manifest)
+	if err != nil {
+		return nil, err
+	}
+	all := []component{{Name: certManagerName, Type: "manifest", Version: r.CertManager.Set.Version, Source: from}}
+	metadata, err := r.ClusterAPI.file(metadataFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range Providers() {
+		c, err := r.provider(dir, p, metadata)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func (r Release) provider(dir string, p Provider, metadata []byte) (component, error) {
+	manifest, err := r.ClusterAPI.file(p.Component + ".yaml")
+	if err != nil {
+		return component{}, err
+	}
+	from, err := writeSource(dir, p.Component+".yaml", manifest)
+	if err != nil {
+		return component{}, err
+	}
+	contracts, err := writeSource(dir, p.Component+"-metadata.yaml", metadata)
+	if err != nil {
+		return component{}, err
+	}
+	return component{
+		Name: p.Component, Type: "provider", Version: r.ClusterAPI.Set.Version,
+		Provider: &identity{Name: p.Name, Type: p.Type, Namespace: p.Namespace},
+		Source:   from, Metadata: &contracts, Needs: p.needs, Variables: r.Variables,
+	}, nil
+}
+
+// writeSource writes a file of the release and returns what points at it.
+func writeSource(dir, name string, text []byte) (source, error) {
+	rel := path.Join("components", name)
+	err := writeFile(text, dir, filepath.FromSlash(rel))
+	return source{Path: rel, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(text))}, err
+}
+
+// kubernetesRanges reads what upstream says it supports. It is nothing when upstream says nothing.
+func kubernetesRanges(b Bundle) (map[string]*span, error) {
+	text, err := os.ReadFile(filepath.Join(b.Dir, supportFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseSupport(string(text), b.Set.Version), nil
+}
