@@ -76,9 +76,9 @@ func chain(c v1alpha1.PlannedComponent, objs []*unstructured.Unstructured, needs
 		steps = append(steps, make(b))
 		needs = []string{b.id}
 	}
-	if c.Strategy == v1alpha1.StrategyStopThenStart && len(parts.deployments) > 0 {
+	if removed := removedDeployments(c.Prune); c.Strategy == v1alpha1.StrategyStopThenStart && len(parts.deployments)+len(removed) > 0 {
 		add("stop", "Stop the old controllers of "+c.Name, func(b base) step.Step {
-			return &stop{base: b, deployments: parts.deployments}
+			return &stop{base: b, deployments: parts.deployments, removed: removed}
 		})
 	}
 	if len(parts.crds) > 0 {

@@ -20,7 +20,31 @@ import (
 type stop struct {
 	base
 
+	// deployments are those of the new version; their namesakes of the old version are stopped.
 	deployments []*unstructured.Unstructured
+	// removed are Deployments that the new version no longer has.
+	removed []*unstructured.Unstructured
+}
+
+// removedDeployments returns the Deployments among the objects to prune.
+func removedDeployments(refs []v1alpha1.ObjectReference) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, r := range refs {
+		if r.Kind == "Deployment" {
+			out = append(out, identity(r))
+		}
+	}
+	return out
+}
+
+// identity returns an object that has nothing but its identity.
+func identity(r v1alpha1.ObjectReference) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(r.APIVersion)
+	o.SetKind(r.Kind)
+	o.SetNamespace(r.Namespace)
+	o.SetName(r.Name)
+	return o
 }
 
 // Want asks for each Deployment twice: is it the new one, and does the old one still have Pods.
@@ -31,25 +55,44 @@ func (s *stop) Want() world.Want {
 			world.Wanted{Presence: world.Present, Object: d},
 			world.Wanted{Presence: world.Quiet, Object: d})
 	}
+	for _, d := range s.removed {
+		w.Objects = append(w.Objects, world.Wanted{Presence: world.Quiet, Object: d})
+	}
 	return w
+}
+
+// old returns the Deployments that still have to go, as they were observed.
+func (s *stop) old(w *world.World) ([]world.Object, bool) {
+	set, ok := w.Sets[s.id]
+	if !ok || len(set.Objects) != 2*len(s.deployments)+len(s.removed) {
+		return nil, false
+	}
+	var out []world.Object
+	for i := range s.deployments {
+		if target, quiet := set.Objects[2*i], set.Objects[2*i+1]; !target.InSync && quiet.Found {
+			out = append(out, quiet)
+		}
+	}
+	for _, quiet := range set.Objects[2*len(s.deployments):] {
+		if quiet.Found {
+			out = append(out, quiet)
+		}
+	}
+	return out, true
 }
 
 // Progress is Done when no old controller runs any more.
 func (s *stop) Progress(w *world.World) step.Progress {
-	set, ok := w.Sets[s.id]
-	if !ok || len(set.Objects) != 2*len(s.deployments) {
+	old, ok := s.old(w)
+	if !ok {
 		return step.Progress{State: step.Waiting, Detail: "Not observed yet"}
 	}
 	p := step.Progress{State: step.Done, Detail: "No old controller runs"}
 	var mark strings.Builder
-	for i := range s.deployments {
-		target, quiet := set.Objects[2*i], set.Objects[2*i+1]
-		fmt.Fprintf(&mark, "%s:%t:%t:%t;", target.Ref, target.InSync, quiet.Found, quiet.InSync)
-		if target.InSync || !quiet.Found {
-			continue
-		}
-		p.Detail = fmt.Sprintf("%s still has Pods", target.Ref)
-		if quiet.InSync {
+	for _, o := range old {
+		fmt.Fprintf(&mark, "%s:%t;", o.Ref, o.InSync)
+		p.Detail = fmt.Sprintf("%s still has Pods", o.Ref)
+		if o.InSync {
 			p.State = waitUnlessPending(p.State)
 			continue
 		}
@@ -68,14 +111,16 @@ func waitUnlessPending(s step.State) step.State {
 
 // Apply asks for zero replicas where an old Deployment still has Pods.
 func (s *stop) Apply(ctx context.Context, w *world.World, a step.Actuator) error {
-	set := w.Sets[s.id]
-	for i := 0; i+1 < len(set.Objects); i += 2 {
-		target, quiet := set.Objects[i], set.Objects[i+1]
-		if target.InSync || !quiet.Found || quiet.InSync {
+	old, ok := s.old(w)
+	if !ok {
+		return fmt.Errorf("apply %s: its Deployments were not observed", s.id)
+	}
+	for _, o := range old {
+		if o.InSync {
 			continue
 		}
-		if err := a.Patch(ctx, target.Ref, []byte(`{"spec":{"replicas":0}}`)); err != nil {
-			return fmt.Errorf("stop %s: %w", target.Ref, err)
+		if err := a.Patch(ctx, o.Ref, []byte(`{"spec":{"replicas":0}}`)); err != nil {
+			return fmt.Errorf("stop %s: %w", o.Ref, err)
 		}
 	}
 	return nil
@@ -92,12 +137,7 @@ type prune struct {
 func (s *prune) Want() world.Want {
 	w := world.Want{ID: s.id}
 	for _, r := range s.refs {
-		o := &unstructured.Unstructured{}
-		o.SetAPIVersion(r.APIVersion)
-		o.SetKind(r.Kind)
-		o.SetNamespace(r.Namespace)
-		o.SetName(r.Name)
-		w.Objects = append(w.Objects, world.Wanted{Presence: world.Absent, Object: o})
+		w.Objects = append(w.Objects, world.Wanted{Presence: world.Absent, Object: identity(r)})
 	}
 	return w
 }

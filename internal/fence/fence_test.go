@@ -1,0 +1,188 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fence_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/capstan-dev/capstan/internal/fence"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+func ref(kind, name string) world.Ref {
+	return world.Ref{APIVersion: "x/v1", Kind: kind, Namespace: "ns", Name: name}
+}
+
+// fleet is one cluster with a control plane of three and a pool of two Machines.
+func fleet() []world.Cluster {
+	cp, md := ref("KubeadmControlPlane", "cp"), ref("MachineDeployment", "md")
+	c := world.Cluster{Namespace: "ns", Name: "a", UID: "a1", Owners: []world.Owner{
+		{Ref: cp, UID: "1", Replicas: 3, Template: map[string]string{"spec.version": "v1", "infrastructure": "t1"}},
+		{Ref: md, UID: "2", Replicas: 2, Template: map[string]string{"spec.version": "v1"}},
+	}}
+	for i := range 3 {
+		c.Machines = append(c.Machines, world.Machine{Name: fmt.Sprintf("cp-%d", i), UID: fmt.Sprintf("cp%d", i), Owner: cp})
+	}
+	for i := range 2 {
+		c.Machines = append(c.Machines, world.Machine{Name: fmt.Sprintf("md-%d", i), UID: fmt.Sprintf("md%d", i), Owner: md})
+	}
+	return []world.Cluster{c}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	md := ref("MachineDeployment", "md")
+	for name, tc := range map[string]struct {
+		before  func(c *world.Cluster)
+		now     func(c *world.Cluster)
+		excused []string
+		// wantUnchanged counts Machines; wantViolations and wantExpected are the messages.
+		wantUnchanged  int32
+		wantViolations []string
+		wantExpected   []string
+	}{
+		"nothing happened": {wantUnchanged: 5},
+		"a Machine more is a violation that names owner and Machine": {
+			now:            func(c *world.Cluster) { c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md}) },
+			wantUnchanged:  5,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine md-new although nobody asked for it"},
+		},
+		"a Machine replaced by one of the same name is a violation": {
+			now:            func(c *world.Cluster) { c.Machines[4].UID = "other" },
+			wantUnchanged:  4,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine md-1 and lost Machine md-1 although nobody asked for it"},
+		},
+		"a Machine on its way out is lost already": {
+			now:            func(c *world.Cluster) { c.Machines[3].Deleting = true },
+			wantUnchanged:  4,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a lost Machine md-0 although nobody asked for it"},
+		},
+		"a template field that changed is named with both values before a Machine follows": {
+			now:           func(c *world.Cluster) { c.Owners[0].Template["spec.version"] = "v2" },
+			wantUnchanged: 5,
+			wantViolations: []string{
+				`KubeadmControlPlane ns/cp of cluster ns/a changed spec.version from "v1" to "v2": its Machines are about to be replaced`,
+			},
+		},
+		"a scale-up that was asked for is expected": {
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 3
+				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})
+			},
+			wantUnchanged: 5,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: was scaled from 2 to 3"},
+		},
+		"a scale-up that is half-way is expected": {
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 5
+				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})
+			},
+			wantUnchanged: 5,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: is being scaled from 2 to 5"},
+		},
+		"a scale-down that was asked for is expected": {
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 1
+				c.Machines = c.Machines[:4]
+			},
+			wantUnchanged: 4,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: was scaled from 2 to 1"},
+		},
+		"a scale-up does not excuse a replacement beside it": {
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 3
+				c.Machines[4].UID = "other"
+				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})
+			},
+			wantUnchanged:  4,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine md-1, md-new and lost Machine md-1 although nobody asked for it"},
+		},
+		"a deleted pool takes its Machines along": {
+			now: func(c *world.Cluster) {
+				c.Owners = c.Owners[:1]
+				c.Machines = c.Machines[:3]
+			},
+			wantUnchanged: 3,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: is being deleted"},
+		},
+		"a remediated Machine is expected while it goes": {
+			now: func(c *world.Cluster) {
+				c.Machines[4].Deleting, c.Machines[4].Remediated = true, true
+			},
+			wantUnchanged: 4,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: replaces Machine md-1, which its health check gave up"},
+		},
+		"a remediated Machine stays excused once it is gone": {
+			now: func(c *world.Cluster) {
+				c.Machines[4] = world.Machine{Name: "md-new", UID: "n", Owner: md}
+			},
+			excused:       []string{"md1"},
+			wantUnchanged: 4,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: replaces Machine md-1, which its health check gave up"},
+		},
+		"a Machine that was going before the run may go": {
+			before:        func(c *world.Cluster) { c.Machines[4].Deleting = true },
+			now:           func(c *world.Cluster) { c.Machines = c.Machines[:4] },
+			wantUnchanged: 4,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: Machine md-1 was being deleted before the run"},
+		},
+		"a cluster made anew under the same name is not the old one": {
+			now:          func(c *world.Cluster) { c.UID = "a2" },
+			wantExpected: []string{"Cluster ns/a was deleted"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, now := fleet(), fleet()
+			if tc.before != nil {
+				tc.before(&before[0])
+				tc.before(&now[0])
+			}
+			if tc.now != nil {
+				tc.now(&now[0])
+			}
+			got := fence.Judge(fence.Baseline{Clusters: before}, now, tc.excused)
+			var messages []string
+			for _, v := range got.Violations {
+				messages = append(messages, v.Message)
+			}
+			if got.Machines != 5 || got.Unchanged != tc.wantUnchanged {
+				t.Errorf("%d of %d unchanged, want %d of 5", got.Unchanged, got.Machines, tc.wantUnchanged)
+			}
+			if diff := cmp.Diff(tc.wantViolations, messages); diff != "" {
+				t.Errorf("violations, -want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantExpected, got.Expected); diff != "" {
+				t.Errorf("expected changes, -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNewClusterIsExpected(t *testing.T) {
+	t.Parallel()
+	got := fence.Judge(fence.Baseline{}, fleet(), nil)
+	if diff := cmp.Diff(fence.Result{Expected: []string{"Cluster ns/a is new"}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestBaselineSurvivesEncoding(t *testing.T) {
+	t.Parallel()
+	want := fence.Baseline{Clusters: fleet()}
+	data, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := fence.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/engine"
+	"github.com/capstan-dev/capstan/internal/event"
+	"github.com/capstan-dev/capstan/internal/fence"
+	"github.com/capstan-dev/capstan/internal/ownership"
+	"github.com/capstan-dev/capstan/internal/problem"
+	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/step/platform"
+	"github.com/capstan-dev/capstan/internal/store"
+	"github.com/capstan-dev/capstan/internal/world"
+	"github.com/capstan-dev/capstan/internal/world/live"
+)
+
+// retryPause is how long is waited after a call to the cluster that did not work.
+const retryPause = time.Second
+
+// Follow drives a run until it ends or stops, and returns it as it is then. An error that is no problem.Error means that
+// the cluster could not be reached for as long as the run's stall limit; the run can be resumed.
+func (s *Session) Follow(ctx context.Context, name string, sink event.Sink) (*v1alpha1.Upgrade, error) {
+	run, err := s.store.Upgrade(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read run %s: %w", name, err)
+	}
+	prober, err := live.NewProber(live.ProberOptions{Config: s.config, Clock: s.clock})
+	if err != nil {
+		return nil, fmt.Errorf("probe the fleet: %w", err)
+	}
+	stop := begin(ctx, prober)
+	defer stop()
+	actuator, err := s.actuator(run)
+	if err != nil {
+		return nil, err
+	}
+	actuator.Kept = s.tellKept(sink)
+	e := &engine.Engine{
+		Observer: s.observer.Respecting(run.CreationTimestamp.Time), Actuator: actuator, Runs: s.store, Lock: &lock{lease: s.lease, clock: s.clock},
+		Clock: s.clock, Identity: s.lease.Identity().Who(), Events: sink, Work: s.remember(),
+		Prober: &tally{before: run.Status.Fence, now: prober},
+	}
+	return s.loop(ctx, e, run, sink)
+}
+
+// begin runs the prober until the returned function is called, which waits for it.
+func begin(ctx context.Context, p *live.Prober) func() {
+	probing, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.Run(probing) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func (s *Session) loop(ctx context.Context, e *engine.Engine, run *v1alpha1.Upgrade, sink event.Sink) (*v1alpha1.Upgrade, error) {
+	var failing time.Time
+	for {
+		out, err := e.Tick(ctx, run.Name)
+		pause := out.After
+		switch {
+		case ctx.Err() != nil:
+			return run, ctx.Err()
+		case err == nil && (out.Ended || out.Stopped):
+			return out.Run, nil
+		case err == nil:
+			failing = time.Time{}
+		case !passing(err):
+			return run, err
+		default:
+			if failing.IsZero() {
+				failing = s.clock.Now()
+			}
+			if s.clock.Since(failing) > run.Spec.StallLimit.Duration {
+				return run, unreachable(err, run)
+			}
+			sink(event.Retrying{At: s.clock.Now(), Err: err, Since: failing})
+			pause = retryPause
+		}
+		select {
+		case <-ctx.Done():
+			return run, ctx.Err()
+		case <-s.clock.After(pause):
+		}
+	}
+}
+
+// passing tells whether the same tick may work later. What a user has to act upon does not pass.
+func passing(err error) bool {
+	if _, final := errors.AsType[*problem.Error](err); final {
+		return false
+	}
+	return !errors.Is(err, store.ErrNotFound) && !errors.Is(err, engine.ErrNotHeld)
+}
+
+func unreachable(err error, run *v1alpha1.Upgrade) error {
+	p := &problem.Error{
+		Reason: "Unreachable", Exit: problem.ExitStopped, Err: err,
+		Message: fmt.Sprintf("The management cluster did not take the next step for %s: %v", run.Spec.StallLimit.Duration, err),
+	}
+	return p.WithRemedy("bring its API server back, then `capstan resume`")
+}
+
+// remember returns an engine's Work that loads the parts of a run once.
+func (s *Session) remember() func(context.Context, *v1alpha1.Upgrade) (*engine.Work, error) {
+	var loaded *engine.Work
+	return func(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work, error) {
+		if loaded != nil {
+			return loaded, nil
+		}
+		w, err := s.work(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		loaded = w
+		return w, nil
+	}
+}
+
+// work loads the plan, its artifacts and the fence's baseline from the cluster.
+func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work, error) {
+	plan, err := s.store.Plan(ctx, run.Spec.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("read plan %s: %w", run.Spec.Plan, err)
+	}
+	objects := platform.Objects{}
+	for _, c := range plan.Spec.Components {
+		if c.Action == v1alpha1.ActionNone {
+			continue
+		}
+		data, err := s.store.Get(ctx, c.Artifact)
+		if err != nil {
+			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
+		}
+		if objects[c.Name], err = release.Decode(data); err != nil {
+			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
+		}
+	}
+	steps, err := platform.Build(plan.Spec.Components, objects)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.store.Get(ctx, run.Spec.Fence)
+	if err != nil {
+		return nil, fmt.Errorf("read the fence's baseline: %w", err)
+	}
+	baseline, err := fence.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	return &engine.Work{Steps: steps, Baseline: baseline}, nil
+}
+
+func (s *Session) tellKept(sink event.Sink) func(world.Ref, []ownership.Kept) {
+	return func(ref world.Ref, kept []ownership.Kept) {
+		for _, k := range kept {
+			sink(event.Kept{At: s.clock.Now(), Object: ref.String(), Fields: []string{k.Path}, Manager: k.Manager, ManagerChangeAt: k.At})
+		}
+	}
+}
+

@@ -1,0 +1,120 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// component decides what happens to one component.
+func component(r *release.Rendered, w *world.World, set world.Set) v1alpha1.PlannedComponent {
+	c := v1alpha1.PlannedComponent{
+		Name: r.Component.Name, Type: r.Component.Type, Provider: r.Component.Provider,
+		From: installed(r.Component, w), To: r.Component.Version, Artifact: r.Digest,
+		Needs: slices.Clone(r.Component.Needs), Strategy: v1alpha1.StrategyRolling,
+	}
+	real, all := changes(set)
+	c.Prune = prunable(set.Leftovers)
+	c.Action = action(c, real+len(c.Prune))
+	if c.Action == v1alpha1.ActionNone {
+		c.Prune = nil
+		return c
+	}
+	c.Changes = int32(all)
+	if c.Action != v1alpha1.ActionInstall {
+		hazards(&c, r, set)
+	}
+	return c
+}
+
+// installed returns the version that is recorded for a component, or "".
+func installed(c v1alpha1.Component, w *world.World) string {
+	if c.Provider != nil {
+		for _, p := range w.Management.Providers {
+			if p.Name == c.Provider.Name && p.Type == c.Provider.Type && p.Namespace == c.Provider.Namespace {
+				return p.Version
+			}
+		}
+		return ""
+	}
+	for _, m := range w.Management.Manifests {
+		if m.Name == c.Name {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// changes counts the objects whose content differs, and all that differ at all.
+func changes(set world.Set) (content, all int) {
+	for _, o := range set.Objects {
+		if o.InSync {
+			continue
+		}
+		all++
+		if !o.Cosmetic {
+			content++
+		}
+	}
+	return content, all
+}
+
+// action compares what is recorded with what is there. A component whose record says the target although its objects
+// do not was left half-done or changed by hand: it is repaired, not believed.
+func action(c v1alpha1.PlannedComponent, content int) v1alpha1.Action {
+	switch {
+	case c.From == "":
+		return v1alpha1.ActionInstall
+	case c.From != c.To:
+		return v1alpha1.ActionUpgrade
+	case content > 0:
+		return v1alpha1.ActionRepair
+	}
+	return v1alpha1.ActionNone
+}
+
+// kept are kinds that are never pruned: deleting them would delete what people own in them, or they are the inventory.
+func kept(kind string) bool {
+	switch kind {
+	case "CustomResourceDefinition", "Namespace", "Provider", "PersistentVolumeClaim":
+		return true
+	}
+	return false
+}
+
+func prunable(leftovers []world.Ref) []v1alpha1.ObjectReference {
+	var out []v1alpha1.ObjectReference
+	for _, r := range leftovers {
+		if !kept(r.Kind) {
+			out = append(out, v1alpha1.ObjectReference(r))
+		}
+	}
+	return out
+}
+
+// forecast says how long the run will take, by what it took here before or by a stated default.
+func forecast(spec *v1alpha1.PlanSpec, past []v1alpha1.Upgrade) v1alpha1.Forecast {
+	f := v1alpha1.Forecast{Basis: fmt.Sprintf("default: %s a step, %s a step that rolls a Deployment", perStep, perSwap)}
+	for _, s := range spec.Steps {
+		if hasVerb(s.ID, "swap") {
+			f.Duration.Duration += perSwap
+			continue
+		}
+		f.Duration.Duration += perStep
+	}
+	if d, from := measured(past, len(spec.Steps)); d > 0 {
+		f.Duration.Duration, f.Basis = d, "history: "+from
+	}
+	for _, c := range spec.Components {
+		if c.Action != v1alpha1.ActionNone && c.Strategy == v1alpha1.StrategyStopThenStart {
+			f.Gaps = append(f.Gaps, fmt.Sprintf("%s: its old controllers are stopped before the new ones start", c.Name))
+		}
+	}
+	return f
+}

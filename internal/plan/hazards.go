@@ -1,0 +1,237 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/check"
+	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// IDs of the hazards of a rolling swap.
+const (
+	// HazardTwoActive: old and new controllers would both be active.
+	HazardTwoActive = "TwoActiveControllers"
+	// HazardOldWebhook: the old webhook would be asked to convert a version that it does not know.
+	HazardOldWebhook = "OldWebhookUnknownVersion"
+	// HazardImmutable: the API server refuses a change in place.
+	HazardImmutable = "ImmutableField"
+	// HazardOldController: the old controller would fight what the new version removes.
+	HazardOldController = "OldControllerFights"
+	// HazardCA: the CA of a webhook changes under its callers.
+	HazardCA = "WebhookCAReplaced"
+)
+
+// hazards decides what a rolling swap of the component would hide, from the manifests and what is installed.
+func hazards(c *v1alpha1.PlannedComponent, r *release.Rendered, set world.Set) {
+	for i, wanted := range r.Objects {
+		if i >= len(set.Objects) || !set.Objects[i].Found {
+			continue
+		}
+		seen := set.Objects[i]
+		immutable(c, seen)
+		if seen.Live == nil || seen.InSync || seen.Cosmetic {
+			continue
+		}
+		switch wanted.GetKind() {
+		case "Deployment":
+			twoActive(c, seen.Live, wanted)
+		case "CustomResourceDefinition":
+			oldWebhook(c, seen.Live, wanted)
+			replacedCA(c, seen.Live, wanted)
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+			replacedCA(c, seen.Live, wanted)
+		}
+	}
+	oldControllers(c)
+}
+
+func (h hazard) add(c *v1alpha1.PlannedComponent) {
+	c.Hazards = append(c.Hazards, v1alpha1.Hazard(h))
+}
+
+type hazard v1alpha1.Hazard
+
+// replaceable are kinds that can be deleted and made anew without losing what people own.
+func replaceable(kind string) bool {
+	switch kind {
+	case "Deployment", "StatefulSet", "DaemonSet", "Job", "Service", "RoleBinding", "ClusterRoleBinding", "Secret", "ConfigMap", "Certificate", "Issuer":
+		return true
+	}
+	return false
+}
+
+func immutable(c *v1alpha1.PlannedComponent, o world.Object) {
+	if !o.Immutable || !replaceable(o.Ref.Kind) {
+		return
+	}
+	h := hazard{ID: HazardImmutable, Message: fmt.Sprintf("%s can't be changed in place: %s", o.Ref, o.Drift), Decision: "Replace this one object"}
+	if o.Ref.Kind == "Deployment" || o.Ref.Kind == "StatefulSet" {
+		c.Strategy = v1alpha1.StrategyStopThenStart
+		h.Decision = "Stop the old controllers, replace the object, start the new ones; the gap is measured"
+	}
+	c.Replace = append(c.Replace, v1alpha1.ObjectReference(o.Ref))
+	h.add(c)
+}
+
+// election is what a controller's arguments say about leader election.
+type election struct {
+	// on is "on", "off" or "" where the arguments do not say.
+	on              string
+	lease, leaseNS  string
+	deploymentNS    string
+	containersFound bool
+}
+
+// leaderElection reads the flags that controller-runtime's scaffolding, Cluster API and cert-manager use.
+func leaderElection(deployment *unstructured.Unstructured) election {
+	e := election{deploymentNS: deployment.GetNamespace()}
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return e
+	}
+	for _, c := range containers {
+		container, ok := c.(map[string]any)
+		if !ok {
+			continue
+		}
+		e.containersFound = true
+		args, _, errArgs := unstructured.NestedStringSlice(container, "args")
+		command, _, errCommand := unstructured.NestedStringSlice(container, "command")
+		if errArgs != nil || errCommand != nil {
+			continue
+		}
+		for _, arg := range slices.Concat(command, args) {
+			e.read(arg)
+		}
+	}
+	return e
+}
+
+func (e *election) read(arg string) {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	switch name {
+	case "leader-elect", "enable-leader-election", "leader-election":
+		e.on = "on"
+		if hasValue && (value == "false" || value == "0") {
+			e.on = "off"
+		}
+	case "leader-election-id", "leader-elect-resource-name":
+		e.lease = value
+	case "leader-election-namespace", "leader-elect-resource-namespace":
+		e.leaseNS = value
+	}
+}
+
+// twoActive finds controllers that nothing keeps from being active at once. A provider has to turn leader election on
+// (the clusterctl provider contract's manager runs with --leader-elect); a plain manifest may hold servers that need
+// none, so there only an explicit no or a changed lease counts.
+func twoActive(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
+	old, next := leaderElection(live), leaderElection(wanted)
+	why := ""
+	switch {
+	case old.on == "off" || next.on == "off":
+		why = "leader election is switched off"
+	case c.Type == v1alpha1.ComponentProvider && (old.on == "" || next.on == ""):
+		why = "leader election is not switched on"
+	case old.lease != next.lease || old.leaseNS != next.leaseNS:
+		why = fmt.Sprintf("the leader election lease changes from %q in %q to %q in %q", old.lease, old.leaseNS, next.lease, next.leaseNS)
+	default:
+		return
+	}
+	c.Strategy = v1alpha1.StrategyStopThenStart
+	hazard{
+		ID: HazardTwoActive, Message: fmt.Sprintf("Deployment %s/%s: %s", wanted.GetNamespace(), wanted.GetName(), why),
+		Decision: "Stop the old controllers before the new ones start, for this component alone; the gap is measured",
+	}.add(c)
+}
+
+// oldWebhook finds CRDs whose storage version moves, or which get a version that the old conversion webhook does not
+// know. Only the storage version makes the API server itself ask for the unknown version, so it is held back.
+func oldWebhook(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
+	strategy, _, err := unstructured.NestedString(wanted.Object, "spec", "conversion", "strategy")
+	if err != nil || strategy != "Webhook" {
+		return
+	}
+	old, next := storageVersion(live), storageVersion(wanted)
+	added := slices.DeleteFunc(check.VersionNames(wanted), func(v string) bool { return slices.Contains(check.VersionNames(live), v) })
+	h := hazard{ID: HazardOldWebhook}
+	switch {
+	case old != next && slices.Contains(check.VersionNames(wanted), old):
+		c.TwoPhase = append(c.TwoPhase, v1alpha1.TwoPhaseCRD{Name: wanted.GetName(), Storage: old})
+		h.Message = fmt.Sprintf("CRD %s moves its storage version from %s to %s", wanted.GetName(), old, next)
+		h.Decision = fmt.Sprintf("Serve the new version, keep storing %s until the new webhook answers, then switch", old)
+	case len(added) > 0:
+		h.Message = fmt.Sprintf("CRD %s serves %s, which the old webhook does not know", wanted.GetName(), strings.Join(added, ", "))
+		h.Decision = "Nothing is stored in it, so only callers that ask for it wait for the new webhook; it is probed before the component counts as done"
+	default:
+		return
+	}
+	h.add(c)
+}
+
+func storageVersion(crd *unstructured.Unstructured) string {
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return ""
+	}
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok && m["storage"] == true {
+			return fmt.Sprint(m["name"])
+		}
+	}
+	return ""
+}
+
+// injectors are the annotations by which cert-manager's cainjector finds the CA of a webhook.
+func injectors() []string {
+	return []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"}
+}
+
+func replacedCA(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
+	for _, a := range injectors() {
+		old, next := live.GetAnnotations()[a], wanted.GetAnnotations()[a]
+		if old == next || old == "" {
+			continue
+		}
+		hazard{
+			ID:       HazardCA,
+			Message:  fmt.Sprintf("%s %s takes its CA from %q instead of %q", wanted.GetKind(), wanted.GetName(), next, old),
+			Decision: "Admission configurations are switched only after the new Pods run, and the switch is done only once a real call verifies",
+		}.add(c)
+	}
+}
+
+func oldControllers(c *v1alpha1.PlannedComponent) {
+	if len(c.Prune) == 0 {
+		return
+	}
+	kinds := map[string]int{}
+	for _, r := range c.Prune {
+		kinds[r.Kind]++
+		if r.Kind == "Deployment" {
+			c.Strategy = v1alpha1.StrategyStopThenStart
+		}
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%d %s", kinds[k], k))
+	}
+	h := hazard{
+		ID: HazardOldController, Message: "The new version no longer has " + strings.Join(parts, ", "),
+		Decision: "Remove them only after no old Pod is left that could miss them",
+	}
+	if kinds["Deployment"] > 0 {
+		h.Decision = "Stop the removed Deployment before the new controllers start; remove the objects at the end"
+	}
+	h.add(c)
+}
