@@ -188,7 +188,7 @@ func coreContract(t *Target) string {
 
 func strangers() Check {
 	return Check{
-		ID: "CAP-PROVIDER-NOT-IN-RELEASE",
+		ID:  "CAP-PROVIDER-NOT-IN-RELEASE",
 		Doc: "A provider that is installed but not part of the release stays at its version. Whether it works with the new core provider is for its makers to say.",
 		Run: func(w *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding

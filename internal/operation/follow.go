@@ -168,4 +168,3 @@ func (s *Session) tellKept(sink event.Sink) func(world.Ref, []ownership.Kept) {
 		}
 	}
 }
-

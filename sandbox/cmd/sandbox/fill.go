@@ -40,8 +40,11 @@ func (o *upOptions) installProviders(ctx context.Context, p *progress, k kube) e
 
 func (o *upOptions) clusterctlInit(ctx context.Context, note func(string)) error {
 	v := o.spec.CAPI
-	cmd := clusterctl(ctx, o.layout, o.spec, "init", "--core", "cluster-api:"+v, "--bootstrap", "kubeadm:"+v,
+	cmd, err := clusterctl(ctx, o.layout, o.spec, v, "init", "--core", "cluster-api:"+v, "--bootstrap", "kubeadm:"+v,
 		"--control-plane", "kubeadm:"+v, "--infrastructure", "docker:"+v)
+	if err != nil {
+		return err
+	}
 	out := &noteWriter{note: note}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {

@@ -72,8 +72,8 @@ func supervise(ctx context.Context, l supervisor.Layout, clk clock.WithTicker) e
 		return fmt.Errorf("parse service range: %w", err)
 	}
 	images := &registry.Layered{Upper: registry.Store{Dir: l.Registry()}}
-	if spec.Inputs.Images != "" {
-		images.Lower = []registry.Store{{Dir: spec.Inputs.Images}}
+	for _, dir := range spec.Inputs.Images {
+		images.Lower = append(images.Lower, registry.Store{Dir: dir})
 	}
 	return supervisor.Run(ctx, supervisor.Config{
 		Layout: l, Spec: spec, Address: pods.Gateway(), Pods: pods.Prefix(), Services: services, NodeName: nodeName,

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,9 +33,11 @@ type upOptions struct {
 
 	spec   supervisor.Spec
 	noCAPI bool
+	offer  []string
 
-	layout supervisor.Layout
-	daemon daemon
+	layout    supervisor.Layout
+	daemon    daemon
+	platforms []platform
 }
 
 func newUpCommand(s streams, clk clock.WithTicker) *cobra.Command {
@@ -66,6 +69,7 @@ workload clusters. It returns when all of it is up; the sandbox runs on in the b
 	f.IntVar(&o.spec.Workers, "workers", 3, "worker machines of each workload cluster")
 	f.StringVar(&o.spec.NodeMemory, "node-memory", "8Gi", "memory the node offers to Pods")
 	f.StringVar(&o.spec.NodeCPU, "node-cpu", "4", "CPUs the node offers to Pods")
+	f.StringSliceVar(&o.offer, "offer", []string{build.NextClusterAPI}, "further Cluster API versions whose images and manifests the sandbox has, to upgrade to")
 	f.BoolVar(&o.noCAPI, "no-capi", false, "leave out cert-manager and Cluster API")
 	return c
 }
@@ -79,6 +83,14 @@ func (o *upOptions) complete() error {
 	if o.noCAPI {
 		o.spec.CAPI, o.spec.CertManager = "", ""
 	}
+	// The version to install comes first, and none comes twice.
+	offer := []string{o.spec.CAPI}
+	for _, v := range o.offer {
+		if !slices.Contains(offer, v) {
+			offer = append(offer, v)
+		}
+	}
+	o.offer = offer
 	if o.spec.Clusters == 0 {
 		o.spec.ControlPlanes, o.spec.Workers = 0, 0
 	}
@@ -88,9 +100,11 @@ func (o *upOptions) complete() error {
 
 func (o *upOptions) validate() error {
 	version := regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
-	for _, v := range []struct{ flag, value string }{
-		{"--kubernetes", o.spec.Kubernetes}, {"--capi", o.spec.CAPI}, {"--cert-manager", o.spec.CertManager},
-	} {
+	versions := []struct{ flag, value string }{{"--kubernetes", o.spec.Kubernetes}, {"--cert-manager", o.spec.CertManager}, {"--capi", o.spec.CAPI}}
+	for _, v := range o.offer {
+		versions = append(versions, struct{ flag, value string }{"--offer", v})
+	}
+	for _, v := range versions {
 		if v.value != "" && !version.MatchString(v.value) {
 			return usagef("%s %q: write a version like v1.2.3", v.flag, v.value)
 		}
@@ -116,11 +130,15 @@ func (o *upOptions) run(ctx context.Context) error {
 	if o.daemon.alive() {
 		return o.already(ctx, p)
 	}
-	inputs, err := ensureArtifacts(ctx, p, o.clock, o.spec)
+	a, err := newArtifacts(p, o.clock)
 	if err != nil {
 		return err
 	}
-	o.spec.Inputs = inputs
+	inputs, platforms, err := a.ensure(ctx, o.spec, o.offer)
+	if err != nil {
+		return err
+	}
+	o.spec.Inputs, o.platforms = inputs, platforms
 	held, err := lock(o.layout)
 	if errors.Is(err, errLocked) {
 		return o.already(ctx, p)
@@ -144,8 +162,12 @@ func (o *upOptions) start(ctx context.Context, p *progress, held *os.File) error
 	if err := o.layout.Clean(false); err != nil {
 		return err
 	}
+	var err error
+	if o.spec.Inputs.Clusterctl, err = writeRepositories(o.layout, o.platforms); err != nil {
+		return err
+	}
 	s := p.step("Start control plane and node")
-	err := o.daemon.start(o.spec, held)
+	err = o.daemon.start(o.spec, held)
 	if err == nil {
 		held.Close() // from here on the supervisor holds the lock alone
 		err = o.daemon.await(ctx, s.note)

@@ -79,24 +79,38 @@ func (b *Builder) ClusterAPI(ctx context.Context, version string) (Set, error) {
 
 func (b *Builder) clusterAPIModule(ctx context.Context, tool *goTool, version string) (generated, error) {
 	g := generated{name: "cluster-api", require: pins{}, replace: pins{}, tools: clusterAPITargets(version)}
-	own := pins{}
+	core, own, err := b.clusterAPIPins(ctx, tool, version)
+	if err != nil {
+		return generated{}, err
+	}
+	g.upstream = core
 	for _, path := range clusterAPIModules(version) {
-		f, err := b.upstream(ctx, tool, moduleVersion{path, version})
-		if err != nil {
-			return generated{}, err
-		}
-		if path == clusterAPIModule {
-			g.upstream = f
-		}
 		// The modules name each other by a placeholder version and a relative replace: give the real one.
 		g.require[path], g.replace[path] = version, version
-		for dep, v := range pinsOf(f) {
-			own.raise(dep, v)
-		}
 	}
 	lent, err := b.borrow(ctx, tool, moduleVersion{clusterAPIModule, version}, own)
 	maps.Copy(g.replace, lent)
 	return g, err
+}
+
+// clusterAPIPins returns the go.mod of the main module of a release, and the versions that its modules together are built with.
+// Each of them lists all it needs, so the highest of each is what the go command would choose.
+func (b *Builder) clusterAPIPins(ctx context.Context, tool *goTool, version string) (*modfile.File, pins, error) {
+	var core *modfile.File
+	all := pins{}
+	for _, path := range clusterAPIModules(version) {
+		f, err := b.upstream(ctx, tool, moduleVersion{path, version})
+		if err != nil {
+			return nil, nil, err
+		}
+		if path == clusterAPIModule {
+			core = f
+		}
+		for dep, v := range pinsOf(f) {
+			all.raise(dep, v)
+		}
+	}
+	return core, all, nil
 }
 
 // clusterAPIModules are the modules of a Cluster API release: the API types have one of their own from v1.14 on.
@@ -174,14 +188,15 @@ func (b *Builder) borrow(ctx context.Context, tool *goTool, m moduleVersion, own
 
 // lentPins are the versions a lender is built with.
 func (b *Builder) lentPins(ctx context.Context, tool *goTool, lender moduleVersion) (pins, error) {
+	if lender.path == clusterAPIModule {
+		_, lent, err := b.clusterAPIPins(ctx, tool, lender.version)
+		return lent, err
+	}
 	f, err := b.upstream(ctx, tool, lender)
 	if err != nil {
 		return nil, err
 	}
 	lent := pinsOf(f)
-	if lender.path != kubernetesModule {
-		return lent, nil
-	}
 	staging, err := stagingPins(f, lender.version)
 	maps.Copy(lent, staging)
 	return lent, err

@@ -4,6 +4,7 @@
 package bundle
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // Release describes a Capstan release to be written as a directory.
@@ -33,39 +34,39 @@ type Release struct {
 // must not depend on the product it serves to test.
 type (
 	releaseFile struct {
-		APIVersion string            `json:"apiVersion"`
-		Kind       string            `json:"kind"`
-		Metadata   map[string]string `json:"metadata"`
-		Spec       releaseSpec       `json:"spec"`
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   map[string]string `yaml:"metadata"`
+		Spec       releaseSpec       `yaml:"spec"`
 	}
 	releaseSpec struct {
-		Version     string           `json:"version"`
-		Components  []component      `json:"components"`
-		Kubernetes  map[string]*span `json:"kubernetes,omitempty"`
-		UpgradeFrom []string         `json:"upgradeFrom,omitempty"`
+		Version     string           `yaml:"version"`
+		UpgradeFrom []string         `yaml:"upgradeFrom,omitempty"`
+		Kubernetes  map[string]*span `yaml:"kubernetes,omitempty"`
+		Components  []component      `yaml:"components"`
 	}
 	component struct {
-		Name      string            `json:"name"`
-		Type      string            `json:"type"`
-		Version   string            `json:"version"`
-		Provider  *identity         `json:"provider,omitempty"`
-		Source    source            `json:"source"`
-		Metadata  *source           `json:"metadata,omitempty"`
-		Needs     []string          `json:"needs,omitempty"`
-		Variables map[string]string `json:"variables,omitempty"`
+		Name      string            `yaml:"name"`
+		Type      string            `yaml:"type"`
+		Provider  *identity         `yaml:"provider,omitempty"`
+		Version   string            `yaml:"version"`
+		Source    source            `yaml:"source"`
+		Metadata  *source           `yaml:"metadata,omitempty"`
+		Needs     []string          `yaml:"needs,omitempty"`
+		Variables map[string]string `yaml:"variables,omitempty"`
 	}
 	identity struct {
-		Name      string `json:"name"`
-		Type      string `json:"type"`
-		Namespace string `json:"namespace"`
+		Name      string `yaml:"name"`
+		Type      string `yaml:"type"`
+		Namespace string `yaml:"namespace"`
 	}
 	source struct {
-		Path   string `json:"path"`
-		Digest string `json:"digest"`
+		Path   string `yaml:"path"`
+		Digest string `yaml:"digest"`
 	}
 	span struct {
-		Min string `json:"min,omitempty"`
-		Max string `json:"max,omitempty"`
+		Min string `yaml:"min,omitempty"`
+		Max string `yaml:"max,omitempty"`
 	}
 )
 
@@ -84,7 +85,7 @@ func (r Release) Write(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write release %s: %w", name, err)
 	}
-	text, err := yaml.Marshal(releaseFile{
+	text, err := encode(releaseFile{
 		APIVersion: "capstan.dev/v1alpha1", Kind: "Release", Metadata: map[string]string{"name": name},
 		Spec: releaseSpec{Version: version, Components: components, Kubernetes: ranges, UpgradeFrom: r.UpgradeFrom},
 	})
@@ -144,6 +145,17 @@ func writeSource(dir, name string, text []byte) (source, error) {
 	rel := path.Join("components", name)
 	err := writeFile(text, dir, filepath.FromSlash(rel))
 	return source{Path: rel, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(text))}, err
+}
+
+// encode writes YAML with the fields in the order of the types, which is the order people read them in.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(v), e.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // kubernetesRanges reads what upstream says it supports. It is nothing when upstream says nothing.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/capstan-dev/capstan/sandbox/internal/netns"
 )
@@ -93,21 +94,25 @@ type Inputs struct {
 	APIServer         string `json:"apiServer"`
 	ControllerManager string `json:"controllerManager"`
 	Scheduler         string `json:"scheduler"`
-	// Images is the directory the registry reads images from; it is shared by all sandboxes and never written.
-	Images string `json:"images,omitempty"`
-	// Repository is the clusterctl configuration file of the local provider repository.
-	Repository string `json:"repository,omitempty"`
-	// Clusterctl is the clusterctl program.
-	Clusterctl string `json:"clusterctl,omitempty"`
+	// Images are the directories the registry reads images from; they are shared by all sandboxes and never written.
+	Images []string `json:"images,omitempty"`
+	// Clusterctl holds a clusterctl for each Cluster API version there is.
+	Clusterctl map[string]Clusterctl `json:"clusterctl,omitempty"`
 	// ProxyURL and RegistryAddress are the two addresses on the host's loopback interface.
 	ProxyURL        string `json:"proxyURL"`
 	RegistryAddress string `json:"registryAddress"`
 }
 
+// Clusterctl is a clusterctl program with its configuration file, which names a local provider repository.
+type Clusterctl struct {
+	Path   string `json:"path"`
+	Config string `json:"config"`
+}
+
 // SameAs says whether two specs ask for the same sandbox.
 func (s Spec) SameAs(other Spec) bool {
 	s.Inputs, other.Inputs = Inputs{}, Inputs{}
-	return s == other
+	return reflect.DeepEqual(s, other)
 }
 
 // Write stores the spec in the sandbox's directory.
