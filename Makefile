@@ -1,0 +1,122 @@
+# Capstan's build. It needs Go, make and a Linux machine: no C compiler, no container engine, no root.
+# `make` or `make help` lists the targets. CI runs the same ones (.ci/run).
+
+# Go is found in PATH or where its own installer puts it; the sandbox looks for `go` in PATH, so it is put there.
+GO ?= $(or $(shell command -v go 2>/dev/null),/usr/local/go/bin/go)
+ifneq ($(findstring /,$(GO)),)
+export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
+endif
+
+# The sandbox compiles Kubernetes, etcd and Cluster API itself, with these very settings. Go's build cache tells packages
+# apart by them, so with one set of flags Capstan, its tests and the sandbox compile client-go and apimachinery once and
+# not three times. Don't add a flag that changes how packages are compiled (-race, -gcflags, another GOAMD64) here.
+# -buildvcs changes the link alone; it is off because the version comes from git below, and because a checkout that
+# belongs to another user makes it fail.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+export GOWORK := off
+
+VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Every Go module of the repository that is ours to test and lint.
+MODULES := . sandbox
+
+TOOLS := bin/tools
+CONTROLLER_GEN := $(TOOLS)/controller-gen
+GOLANGCI_LINT := $(TOOLS)/golangci-lint
+
+# What `make sandbox`, `make demo` and `make bench` start with and go to.
+FROM ?= v1.13.4
+TO ?= v1.14.2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: capstan sandbox-binary ## build bin/capstan and bin/sandbox
+
+# Go's own cache decides what has to be compiled, so these run every time.
+.PHONY: capstan sandbox-binary
+capstan:
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/capstan ./cmd/capstan
+sandbox-binary:
+	cd sandbox && $(GO) build -ldflags '-s -w' -o ../bin/sandbox ./cmd/sandbox
+
+.PHONY: images
+images: sandbox-binary ## build everything a sandbox runs into its cache (15 minutes the first time)
+	bin/sandbox build --capi $(FROM),$(TO)
+
+.PHONY: clean
+clean: ## remove what was built here; caches of Go and of the sandbox stay
+	rm -rf bin
+
+##@ Test
+
+.PHONY: test
+test: build images ## all tests: unit, against a real API server, and the stories in a real sandbox
+	assets=$$(bin/sandbox build --print-assets) && KUBEBUILDER_ASSETS=$$assets $(MAKE) --no-print-directory test-unit
+	$(MAKE) --no-print-directory test-scenarios
+
+# Tests that need an API server run where KUBEBUILDER_ASSETS names a directory with etcd and kube-apiserver, and say that
+# they are skipped where it does not.
+.PHONY: test-unit
+test-unit: ## unit tests of all modules: no sandbox, seconds
+	$(GO) test $$($(GO) list ./... | grep -v /test/scenarios)
+	cd sandbox && $(GO) test ./...
+
+# One story after the other: each has a sandbox of its own, and two cores carry one.
+.PHONY: test-scenarios
+test-scenarios: build ## the stories of test/scenarios, each in a real sandbox
+	CAPSTAN=$(CURDIR)/bin/capstan SANDBOX=$(CURDIR)/bin/sandbox $(GO) test -count=1 -p 1 -timeout 60m -v ./test/scenarios/...
+
+.PHONY: bench
+bench: build images ## time clusterctl and Capstan side by side, with the seconds without controllers
+	$(GO) build -ldflags '-s -w' -o bin/bench ./bench
+	bin/bench --capstan bin/capstan --sandbox bin/sandbox --from $(FROM) --to $(TO) $(BENCH_ARGS)
+
+.PHONY: fuzz
+fuzz: ## fuzz what reads foreign input, FUZZTIME each (default 20s)
+	hack/fuzz.sh
+
+##@ Check
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## run golangci-lint with the project's rules over all modules
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## write deepcopy functions and CRDs from the API types
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd
+
+.PHONY: tidy
+tidy: ## bring go.mod and go.sum of all modules in order
+	@for m in $(MODULES); do (cd $$m && $(GO) mod tidy) || exit 1; done
+
+.PHONY: verify
+verify: ## what CI checks before the tests: generated files, modules, lint, clean tree
+	hack/verify.sh $(MODULES)
+
+# Tools are built from pinned versions when first needed. golangci-lint has a module of its own: its several hundred
+# dependencies would otherwise choose the versions of everybody else's.
+$(CONTROLLER_GEN): hack/tools/go.mod hack/tools/go.sum
+	cd hack/tools && $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(GOLANGCI_LINT): hack/tools/golangci/go.mod hack/tools/golangci/go.sum
+	cd hack/tools/golangci && $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+##@ See it work
+
+.PHONY: demo
+demo: build images ## a real management cluster, upgraded before your eyes
+	CAPSTAN=bin/capstan SANDBOX=bin/sandbox FROM=$(FROM) TO=$(TO) hack/demo.sh
+
+.PHONY: sandbox
+sandbox: sandbox-binary ## start a management cluster with a workload cluster of 3 + 3 machines, to play with
+	bin/sandbox up --capi $(FROM) --offer $(TO) --clusters 1 --control-planes 3 --workers 3

@@ -1,0 +1,118 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestGapsCountOnlyTimeWithoutAController(t *testing.T) {
+	t.Parallel()
+	const a, b = "bootstrap-kubeadm", "cluster-api"
+	both, first, none := map[string]bool{a: true, b: true}, map[string]bool{a: true}, map[string]bool{}
+	type want struct {
+		Without    map[string]time.Duration
+		All, Blind time.Duration
+		Closed     bool
+	}
+	tests := map[string]struct {
+		samples []map[string]bool
+		want    want
+	}{
+		"a provider that always runs has no gap": {
+			samples: []map[string]bool{both, both},
+			want:    want{Without: map[string]time.Duration{a: 0, b: 0}, Closed: true},
+		},
+		"a gap of one provider is not a gap of all": {
+			samples: []map[string]bool{both, first, first, both},
+			want:    want{Without: map[string]time.Duration{a: 0, b: 2 * time.Second}, Closed: true},
+		},
+		"time in which nothing runs counts for each and for all": {
+			samples: []map[string]bool{both, none, none, first},
+			want:    want{Without: map[string]time.Duration{a: 2 * time.Second, b: 3 * time.Second}, All: 2 * time.Second},
+		},
+		"time in which nothing can be seen counts as neither": {
+			samples: []map[string]bool{both, nil, both},
+			want:    want{Without: map[string]time.Duration{a: 0, b: 0}, Blind: time.Second, Closed: true},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			g := newGaps([]string{a, b}, at)
+			for _, s := range tt.samples {
+				at = at.Add(time.Second)
+				g.add(at, s)
+			}
+			got := want{Without: g.without, All: g.all, Blind: g.blind, Closed: g.closed()}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadyIsAPodThatServesAndStays(t *testing.T) {
+	t.Parallel()
+	condition := func(status string) map[string]any {
+		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status}}}
+	}
+	tests := map[string]struct {
+		pod  map[string]any
+		want bool
+	}{
+		"a ready Pod":                  {pod: map[string]any{"status": condition("True")}, want: true},
+		"a Pod that is not ready":      {pod: map[string]any{"status": condition("False")}},
+		"a Pod without status":         {pod: map[string]any{}},
+		"a ready Pod on its way out":   {pod: map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-02T03:04:05Z"}, "status": condition("True")}},
+		"a Pod with a broken status":   {pod: map[string]any{"status": map[string]any{"conditions": "none"}}},
+		"a Pod with another condition": {pod: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Initialized", "status": "True"}}}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := ready(&unstructured.Unstructured{Object: tt.pod}); got != tt.want {
+				t.Errorf("ready is %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReportComparesMedians(t *testing.T) {
+	t.Parallel()
+	results := []result{
+		{Tool: toolClusterctl, Run: 1, Seconds: 60, Without: map[string]float64{"a": 10, "b": 30}, AllDown: 5, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 1, Seconds: 20, Without: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 2, Seconds: 24, Without: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 2, Seconds: 90, Without: map[string]float64{"a": 12, "b": 28}, AllDown: 7, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 3, Seconds: 50, Without: map[string]float64{"a": 14, "b": 20}, AllDown: 6, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 3, Seconds: 90, Without: map[string]float64{"a": 0, "b": 1}, Machines: 6, Unchanged: 5},
+	}
+	r := newReport(options{from: "v1", to: "v2"}, results)
+	if r.Clusterctl != 60 || r.Capstan != 24 || r.Ratio != 0.4 {
+		t.Errorf("medians %v and %v with ratio %v, want 60, 24 and 0.4", r.Clusterctl, r.Capstan, r.Ratio)
+	}
+	var out strings.Builder
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"5 of 6", "30.0 s", "Ratio of the medians, capstan to clusterctl: 0.40\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestMedianOfAnEvenNumberIsTheMeanOfTheMiddle(t *testing.T) {
+	t.Parallel()
+	if got := median([]float64{4, 1, 3, 2}); got != 2.5 {
+		t.Errorf("median is %v, want 2.5", got)
+	}
+}

@@ -1,0 +1,118 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+)
+
+// report is the outcome of all runs.
+type report struct {
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	Results []result `json:"results"`
+	// Clusterctl and Capstan are the medians of the seconds; Ratio is the second by the first.
+	Clusterctl float64 `json:"clusterctlMedianSeconds"`
+	Capstan    float64 `json:"capstanMedianSeconds"`
+	Ratio      float64 `json:"ratio"`
+}
+
+func newReport(o options, results []result) report {
+	r := report{From: o.from, To: o.to, Results: results}
+	r.Clusterctl = median(r.of(toolClusterctl, func(x result) float64 { return x.Seconds }))
+	r.Capstan = median(r.of(toolCapstan, func(x result) float64 { return x.Seconds }))
+	if r.Clusterctl > 0 {
+		r.Ratio = r.Capstan / r.Clusterctl
+	}
+	return r
+}
+
+// of picks one number of each run of a tool.
+func (r report) of(t tool, pick func(result) float64) []float64 {
+	var out []float64
+	for _, x := range r.Results {
+		if x.Tool == t {
+			out = append(out, pick(x))
+		}
+	}
+	return out
+}
+
+// median returns the middle value, or the mean of the two in the middle; 0 for none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+func (r report) print(out io.Writer) error {
+	fmt.Fprintf(out, "Cluster API %s to %s, each run in a fresh sandbox on this machine\n\n", r.From, r.To)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tTOOL\tSECONDS\tNO CONTROLLER, WORST PROVIDER\tSUM OF PROVIDERS\tALL PROVIDERS AT ONCE\tMACHINES UNCHANGED")
+	for _, x := range r.Results {
+		fmt.Fprintf(w, "%d\t%s\t%.1f\t%.1f s\t%.1f s\t%.1f s\t%d of %d\n", x.Run, x.Tool, x.Seconds, x.worst(), x.sum(), x.AllDown, x.Unchanged, x.Machines)
+	}
+	for _, t := range []tool{toolClusterctl, toolCapstan} {
+		fmt.Fprintf(w, "median\t%s\t%.1f\t%.1f s\t%.1f s\t%.1f s\t\n", t, median(r.of(t, func(x result) float64 { return x.Seconds })),
+			median(r.of(t, result.worst)), median(r.of(t, result.sum)), median(r.of(t, func(x result) float64 { return x.AllDown })))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nTime without a ready controller, by provider (median):")
+	for _, p := range r.providers() {
+		pick := func(x result) float64 { return x.Without[p] }
+		fmt.Fprintf(w, "  %s\tclusterctl %.1f s\tcapstan %.1f s\n", p, median(r.of(toolClusterctl, pick)), median(r.of(toolCapstan, pick)))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if blind := slices.Max(append(r.blind(), 0)); blind > 0 {
+		fmt.Fprintf(out, "The API server did not answer the sampler for up to %.1f s of a run; that time is in no count.\n", blind)
+	}
+	_, err := fmt.Fprintf(out, "\nRatio of the medians, capstan to clusterctl: %.2f\n", r.Ratio)
+	return err
+}
+
+func (r report) blind() []float64 {
+	var out []float64
+	for _, x := range r.Results {
+		out = append(out, x.Blind)
+	}
+	return out
+}
+
+// providers lists every provider that was measured.
+func (r report) providers() []string {
+	names := map[string]bool{}
+	for _, x := range r.Results {
+		for p := range x.Without {
+			names[p] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (r report) save(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the result: %w", err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("save the result: %w", err)
+	}
+	return nil
+}
