@@ -223,7 +223,7 @@ func (b *bench) command(ctx context.Context, log, program string, args ...string
 		return fmt.Errorf("make log: %w", err)
 	}
 	defer file.Close()
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the two programs that are compared
 	cmd.Stdout, cmd.Stderr = file, file
 	// An interrupted program cleans up behind itself.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

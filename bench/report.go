@@ -111,7 +111,7 @@ func (r report) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode the result: %w", err)
 	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil { //nolint:gosec // where the user wants it
 		return fmt.Errorf("save the result: %w", err)
 	}
 	return nil
