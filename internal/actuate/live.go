@@ -40,14 +40,19 @@ type Live struct {
 	// Since turns on respect for repairs by hand: fields that a person set at or after it, and that the manifest would
 	// change, are kept. Zero is off: then Capstan's content always wins.
 	Since time.Time
-	// Kept is told about each object with kept fields, if set.
+	// Kept is told about each object that was applied with fields kept, each time, if set.
 	Kept func(ref world.Ref, fields []ownership.Kept)
 }
 
 var _ step.Actuator = (*Live)(nil)
 
-// NewLive returns an actuator for the cluster that cfg reaches.
+// NewLive returns an actuator for the cluster that cfg reaches. Unless cfg says otherwise there is no limit of our own on
+// calls: client-go's default of 5 a second would take a minute for what takes seconds, and the API server protects itself.
 func NewLive(cfg *rest.Config) (*Live, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS = -1
+	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -78,14 +83,16 @@ func (l *Live) applyOnce(ctx context.Context, obj *unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
-	if l.Kept != nil && len(p.kept) > 0 {
-		l.Kept(world.RefOf(obj), p.kept)
-	}
 	if err := l.takeOver(ctx, ri, &p); err != nil {
 		return err
 	}
-	_, err = ri.Apply(ctx, obj.GetName(), p.wanted, applyOptions(nil))
-	return err
+	if _, err = ri.Apply(ctx, obj.GetName(), p.wanted, applyOptions(nil)); err != nil {
+		return err
+	}
+	if l.Kept != nil && len(p.kept) > 0 {
+		l.Kept(world.RefOf(obj), p.kept)
+	}
+	return nil
 }
 
 // prepared is an apply that is thought through but not made.

@@ -38,7 +38,8 @@ func (l *Live) takeOver(ctx context.Context, ri dynamic.ResourceInterface, p *pr
 }
 
 // takeoverPatch returns the JSON patch that moves installers' fields to Capstan, guarded by the resource version; nil if
-// there is nothing to move.
+// there is nothing to move. An installer that used two API versions of one object is moved with the fields of the more
+// recent one; the paths of the other may mean something else and are given up, not moved.
 func takeoverPatch(live *unstructured.Unstructured) ([]byte, error) {
 	if live == nil || !hasInstaller(live) {
 		return nil, nil
