@@ -86,6 +86,9 @@ type UpgradeStatus struct {
 	// observedResumes is the value of spec.resumes that the last stop was judged with.
 	// +optional
 	ObservedResumes int32 `json:"observedResumes,omitempty"`
+	// resumedAt is when the run last went on after a stop.
+	// +optional
+	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 	// holder is the process that last drove the run.
 	// +optional
 	Holder string `json:"holder,omitempty"`

@@ -63,6 +63,7 @@ func (d podDiagnosis) cause(reason string, definite bool, remedy, format string,
 		Message:  d.ref().String() + " " + fmt.Sprintf(format, args...),
 		Remedy:   resume(remedy),
 		Object:   d.ref(),
+		Made:     d.pod.CreationTimestamp.Time,
 		Definite: definite,
 	}
 }

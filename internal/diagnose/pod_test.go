@@ -74,6 +74,7 @@ func cause(reason string, definite bool, message, remedy string) []world.Cause {
 	return []world.Cause{{
 		Reason: reason, Definite: definite, Message: message, Remedy: remedy + `, then run "capstan resume"`,
 		Object: world.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "capi-system", Name: "capi-0"},
+		Made:   ago(5 * time.Minute).Time,
 	}}
 }
 

@@ -30,6 +30,8 @@ const (
 	kindAct kind = "Act"
 	// kindWait does nothing: the cluster has yet to follow.
 	kindWait kind = "Wait"
+	// kindNudge deletes a new Pod that failed before the operator resumed, so that its repair shows at once.
+	kindNudge kind = "Nudge"
 	// kindPauseCluster pauses a cluster that changed although nobody asked for it.
 	kindPauseCluster kind = "PauseCluster"
 	// kindStop holds the run because of a fault.
@@ -67,6 +69,7 @@ type decision struct {
 	kind    kind
 	step    step.Step
 	cluster world.Ref
+	pod     world.Ref
 	status  v1alpha1.UpgradeStatus
 	write   bool
 	after   time.Duration
@@ -93,12 +96,15 @@ func decide(in input) decision {
 		return j.hold()
 	}
 	if states.done() {
-		return j.end(v1alpha1.ReasonCompleted, "Every component is at its target")
+		return j.finished()
 	}
 	if s, found := states.contested(j.status); found {
 		return j.stop([]v1alpha1.Stop{contestedStop(s)})
 	}
 	j.recordWaiting(states)
+	if pod, found := states.stale(j.status); found {
+		return j.nudge(pod)
+	}
 	if stops := j.overdue(states); len(stops) > 0 {
 		return j.stop(stops)
 	}
@@ -160,6 +166,40 @@ func (ss states) contested(st v1alpha1.UpgradeStatus) (state, bool) {
 	}
 	return state{}, false
 }
+
+// stale returns a Pod that failed before the operator resumed the run and has not been restarted since. The kubelet
+// waits up to five minutes before it looks again at an image or a crashed container; an operator who has just repaired
+// the cause would delete the Pod by hand.
+func (ss states) stale(st v1alpha1.UpgradeStatus) (world.Ref, bool) {
+	if st.ResumedAt == nil {
+		return world.Ref{}, false
+	}
+	for _, s := range ss {
+		if !s.ready || s.progress.State == step.Done {
+			continue
+		}
+		for _, c := range s.progress.Causes {
+			if c.Object.Kind == "Pod" && backsOff(c.Reason) && !c.Made.IsZero() && c.Made.Before(st.ResumedAt.Time) && !nudged(st, c.Object) {
+				return c.Object, true
+			}
+		}
+	}
+	return world.Ref{}, false
+}
+
+func backsOff(reason string) bool {
+	switch reason {
+	case v1alpha1.StopImageNotFound, v1alpha1.StopCrashing, v1alpha1.StopOutOfMemory:
+		return true
+	}
+	return false
+}
+
+func nudged(st v1alpha1.UpgradeStatus, pod world.Ref) bool {
+	return slices.ContainsFunc(st.Journal, func(e v1alpha1.JournalEntry) bool { return e.Event == "Nudged" && e.Message == nudgeMessage(pod) })
+}
+
+func nudgeMessage(pod world.Ref) string { return "Restarting " + pod.String() + ", which failed before the repair" }
 
 func contestedStop(s state) v1alpha1.Stop {
 	return v1alpha1.Stop{

@@ -134,6 +134,10 @@ func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.W
 		if err := d.step.Apply(ctx, w, e.Actuator); err != nil {
 			return out, fmt.Errorf("%s: %w", d.step.ID(), err)
 		}
+	case kindNudge:
+		if err := e.Actuator.Delete(ctx, d.pod, step.Cascade); err != nil {
+			return out, fmt.Errorf("restart %s: %w", d.pod, err)
+		}
 	case kindPauseCluster:
 		if err := e.Actuator.Patch(ctx, d.cluster, pausePatch(run.Name)); err != nil {
 			return out, fmt.Errorf("pause %s: %w", d.cluster, err)

@@ -188,6 +188,38 @@ func TestBrokenComponentStopsTheRunAndResumeFinishesIt(t *testing.T) {
 	golden(t, "broken", strings.Join(s.log, "\n")+"\n")
 }
 
+// TestResumeRestartsWhatFailedBefore covers the Pod that sits in its back-off when the operator has repaired the cause.
+func TestResumeRestartsWhatFailedBefore(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	pod := world.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "infra", Name: "infra-controller-x"}
+	s.cluster.Have(thing(pod.APIVersion, pod.Kind, pod.Namespace, pod.Name, nil))
+	s.cluster.Broken["infra-controller"] = world.Cause{
+		Reason: v1alpha1.StopImageNotFound, Message: "can't pull", Definite: true, Object: pod, Made: start,
+	}
+	if out, err := s.follow(t, s.engine("first")); err != nil || !out.Stopped {
+		t.Fatalf("follow: %+v, %v", out, err)
+	}
+	for _, c := range s.cluster.Changes {
+		if c == "delete "+pod.String() {
+			t.Fatalf("the Pod was restarted before the operator asked to go on: %v", s.cluster.Changes)
+		}
+	}
+	s.cluster.Resume(runName)
+	if out, err := s.follow(t, s.engine("second")); err != nil || !out.Stopped {
+		t.Fatalf("resume without a repair: %+v, %v; want it to stop again", out, err)
+	}
+	restarts := 0
+	for _, c := range s.cluster.Changes {
+		if c == "delete "+pod.String() {
+			restarts++
+		}
+	}
+	if restarts != 1 {
+		t.Errorf("the Pod was restarted %d times, want once for one resume", restarts)
+	}
+}
+
 func TestNothingMovingStopsTheRunAtTheStallLimit(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/event"
 	"github.com/capstan-dev/capstan/internal/step"
+	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // journalLimit bounds the journal: the oldest entries go first.
@@ -67,7 +68,8 @@ func (j *journal) resume() {
 	if j.status.ObservedResumes >= j.in.run.Spec.Resumes {
 		return
 	}
-	j.status.ObservedResumes = j.in.run.Spec.Resumes
+	now := j.now()
+	j.status.ObservedResumes, j.status.ResumedAt = j.in.run.Spec.Resumes, &now
 	j.status.Stops, j.status.Waiting, j.status.LastProgress = nil, nil, nil
 	for i := range j.status.Steps {
 		j.status.Steps[i].Reopened = 0
@@ -200,6 +202,35 @@ func (j *journal) act(s step.Step) decision {
 	d := j.decision(kindAct, busy)
 	d.step = s
 	return d
+}
+
+// nudge restarts a Pod that failed before the repair.
+func (j *journal) nudge(pod world.Ref) decision {
+	j.log("Nudged", "", nudgeMessage(pod))
+	d := j.decision(kindNudge, busy)
+	d.pod = pod
+	return d
+}
+
+// finished ends the run, but only on a view of the fleet that is no older than the last step: the proof covers all of it.
+func (j *journal) finished() decision {
+	last := time.Time{}
+	for _, r := range j.status.Steps {
+		if r.FinishedAt != nil && r.FinishedAt.After(last) {
+			last = r.FinishedAt.Time
+		}
+	}
+	w := j.in.world
+	if w.FleetError == "" && !w.FleetAt.Before(last) {
+		return j.end(v1alpha1.ReasonCompleted, "Every component is at its target")
+	}
+	if w.FleetError != "" && j.in.now.Sub(last) >= j.in.run.Spec.StallLimit.Duration {
+		return j.stop([]v1alpha1.Stop{{
+			Reason: v1alpha1.StopWebhookSilent, Message: "The fleet can't be read, so nothing proves that it was left alone: " + w.FleetError,
+			Remedy: "look at the conversion webhook that is named, then `capstan resume`",
+		}})
+	}
+	return j.decision(kindWait, busy)
 }
 
 // stop holds the run and says why.

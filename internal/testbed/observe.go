@@ -16,7 +16,7 @@ func (p *Process) Observe(_ context.Context, wants []world.Want) (*world.World, 
 		return nil, err
 	}
 	p.c.settle()
-	w := &world.World{At: p.c.Clock.Now(), Clusters: slices.Clone(p.c.Fleet), Sets: map[string]world.Set{}}
+	w := &world.World{At: p.c.Clock.Now(), FleetAt: p.c.Clock.Now(), Clusters: slices.Clone(p.c.Fleet), Sets: map[string]world.Set{}}
 	w.Management.ClusterAPIVersion = "cluster.x-k8s.io/v1beta2"
 	for _, want := range wants {
 		var set world.Set
@@ -69,7 +69,9 @@ func (c *Cluster) look(want world.Wanted) world.Object {
 func (c *Cluster) health(ref world.Ref, o *object) *world.Health {
 	h := &world.Health{OK: o.rolling == 0, Progress: int64(o.rolling), Message: "rolling"}
 	if cause, broken := c.Broken[ref.Name]; broken && !h.OK {
-		cause.Object = ref
+		if cause.Object.Kind == "" {
+			cause.Object = ref
+		}
 		h.Causes = []world.Cause{cause}
 	}
 	return h

@@ -204,6 +204,8 @@ type Cause struct {
 	Remedy string
 	// Object is what to look at.
 	Object Ref
+	// Made is when Object was created; zero if that is not known.
+	Made time.Time
 	// Definite tells that waiting alone will most likely not help.
 	Definite bool
 }

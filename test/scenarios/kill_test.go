@@ -1,0 +1,110 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// kills is how often Capstan is killed in all.
+const kills = 20
+
+// TestKillAndResume kills Capstan with SIGKILL at random moments of upgrades, twenty times, and resumes each time. Every
+// upgrade ends at its target with the fleet untouched. CAPSTAN_SEED repeats the moments of an earlier run.
+func TestKillAndResume(t *testing.T) {
+	b := start(t, 1)
+	seed := uint64(time.Now().UnixNano()) //nolint:forbidigo // a seed, printed below
+	if s, err := strconv.ParseUint(os.Getenv("CAPSTAN_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("CAPSTAN_SEED=%d repeats this run's moments", seed)
+	moments := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments need no secrecy
+	for done, round := 0, 0; done < kills; round++ {
+		version := fmt.Sprintf("v1.14.%d", 2+round)
+		dir := variant(t, b.releases[newVersion], version, revision(version))
+		args := []string{"upgrade", dir, "--yes"}
+		for attempt := 0; done < kills && attempt < 5; attempt++ {
+			after := time.Duration(300+moments.IntN(4000)) * time.Millisecond
+			if !b.kill(t, after, args...) {
+				break
+			}
+			done++
+			t.Logf("kill %d of %d: %s into %v", done, kills, after, args[0])
+			if b.started(t, version) {
+				args = []string{"resume"}
+			}
+		}
+		if args[0] == "resume" && b.ended(t, version) {
+			continue
+		}
+		r := b.capstan(t.Context(), args...)
+		want(t, r, 0, "6 of 6")
+		want(t, b.capstan(t.Context(), "history"), 0, version, "6 of 6")
+		want(t, b.capstan(t.Context(), "upgrade", dir, "--yes"), 0, "nothing to do")
+	}
+}
+
+// kill runs capstan and kills it after a while; false means that it had ended before.
+func (b *bed) kill(t *testing.T, after time.Duration, args ...string) bool {
+	t.Helper()
+	cmd := b.command(t.Context(), "capstan", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("capstan %v ended by itself: %v", args, err)
+		}
+		return false
+	case <-time.After(after): //nolint:forbidigo // real time: the process under test has no other
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Logf("kill: %v", err)
+	}
+	<-ended
+	return true
+}
+
+// started tells whether a run to the version is on record and not ended.
+func (b *bed) started(t *testing.T, version string) bool {
+	t.Helper()
+	return b.result(t, version) == "open"
+}
+
+// ended tells whether a run to the version has ended well.
+func (b *bed) ended(t *testing.T, version string) bool {
+	t.Helper()
+	return b.result(t, version) == "True"
+}
+
+// result returns the state of the run to a version: "", "open" or the status of its condition Succeeded.
+func (b *bed) result(t *testing.T, version string) string {
+	t.Helper()
+	r := b.capstan(t.Context(), "history", "-o", "json")
+	if r.code != 0 {
+		return ""
+	}
+	for _, run := range decode[v1alpha1.UpgradeList](t, r.stdout).Items {
+		switch {
+		case run.Spec.To != version:
+		case run.Status.FinishedAt == nil:
+			return "open"
+		default:
+			return string(apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded).Status)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenarios
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// edit changes one object of a component.
+type edit func(component string, o *unstructured.Unstructured)
+
+// variant copies a release under another version and changes objects of its providers on the way.
+func variant(t *testing.T, from, version string, edits ...edit) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), version)
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "release.yaml")
+	r := v1alpha1.Release{}
+	if err := yaml.UnmarshalStrict(read(t, file), &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Name, r.Spec.Version, r.Spec.UpgradeFrom = "variant-"+version, version, nil
+	for i := range r.Spec.Components {
+		c := &r.Spec.Components[i]
+		if c.Type != v1alpha1.ComponentProvider {
+			continue
+		}
+		c.Version = version
+		path := filepath.Join(dir, c.Source.Path)
+		data := rewrite(t, c.Name, read(t, path), edits)
+		write(t, path, data)
+		sum := sha256.Sum256(data)
+		c.Source.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	data, err := yaml.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, data)
+	return dir
+}
+
+func rewrite(t *testing.T, component string, data []byte, edits []edit) []byte {
+	t.Helper()
+	var out [][]byte
+	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		for _, e := range edits {
+			e(component, o)
+		}
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, text)
+	}
+	return bytes.Join(out, []byte("---\n"))
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path) //nolint:gosec // a file of the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// revision makes every controller roll without changing what it does.
+func revision(value string) edit {
+	return func(_ string, o *unstructured.Unstructured) {
+		if o.GetKind() == "Deployment" {
+			set(o, value, "spec", "template", "metadata", "annotations", "scenario/revision")
+		}
+	}
+}
+
+// container changes the manager container of one component.
+func container(component string, change func(c map[string]any)) edit {
+	return func(name string, o *unstructured.Unstructured) {
+		if name != component || o.GetKind() != "Deployment" {
+			return
+		}
+		list, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			panic(err)
+		}
+		change(list[0].(map[string]any))
+		if err := unstructured.SetNestedSlice(o.Object, list, "spec", "template", "spec", "containers"); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func set(o *unstructured.Unstructured, value any, path ...string) {
+	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+		panic(err)
+	}
+}
