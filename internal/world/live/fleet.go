@@ -1,0 +1,190 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/diagnose"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// capiGroup is Cluster API's own group.
+const capiGroup = "cluster.x-k8s.io"
+
+// fleetMemo is what is remembered of the fleet between observations.
+type fleetMemo struct {
+	// at is when clusters were read; zero if they never were.
+	at       time.Time
+	clusters []world.Cluster
+	// versions is the API version that each kind was first read in. References keep it, so that an object is the same one
+	// to the fence when another version becomes the preferred one in the middle of a run.
+	versions map[schema.GroupKind]string
+	// machines holds what only a Machine's full object tells, by UID.
+	machines map[string]machineFacts
+}
+
+func newFleetMemo() fleetMemo {
+	return fleetMemo{versions: map[schema.GroupKind]string{}, machines: map[string]machineFacts{}}
+}
+
+// observeFleet puts the Clusters and Machines into w, read anew if the last reading is old enough.
+//
+// Cluster API's kinds may need a conversion webhook to be read. While that is away, and it may be away because the very
+// component that serves it is to be repaired, the last picture is shown with its age, so that a run can go on.
+func (r *round) observeFleet(ctx context.Context, w *world.World) error {
+	m := &r.fleet
+	if !m.at.IsZero() && r.at.Sub(m.at) < r.fleetInterval && !r.at.Before(m.at) {
+		w.Clusters, w.FleetAt = m.clusters, m.at
+		return nil
+	}
+	clusters, err := r.readFleet(ctx)
+	if err == nil {
+		m.clusters, m.at = clusters, r.at
+		w.Clusters, w.FleetAt = clusters, r.at
+		return nil
+	}
+	if diagnose.Classify(err) != diagnose.ClassWebhookSilent || m.at.IsZero() {
+		return err
+	}
+	w.Clusters, w.FleetAt, w.FleetError = m.clusters, m.at, diagnose.Words(err)
+	return nil
+}
+
+// fleetParts are the objects that a picture of the fleet is put together from.
+type fleetParts struct {
+	clusters      []unstructured.Unstructured
+	controlPlanes []unstructured.Unstructured
+	deployments   []unstructured.Unstructured
+	pools         []unstructured.Unstructured
+	sets          []unstructured.Unstructured
+	machines      []machine
+}
+
+// readFleet reads all Clusters with their owners and Machines; none if Cluster API is not installed.
+func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
+	var p fleetParts
+	var err error
+	if p.clusters, err = r.readKind(ctx, schema.GroupKind{Group: capiGroup, Kind: "Cluster"}, metav1.ListOptions{}); err != nil {
+		return nil, err
+	}
+	if len(p.clusters) == 0 {
+		return nil, nil
+	}
+	// A MachineSet that a MachineDeployment made is no owner of its own.
+	alone := metav1.ListOptions{LabelSelector: "!" + deploymentLabel}
+	err = together(
+		func() (err error) { p.controlPlanes, err = r.controlPlanes(ctx, p.clusters); return err },
+		func() (err error) {
+			p.deployments, err = r.readCAPI(ctx, "MachineDeployment", metav1.ListOptions{})
+			return err
+		},
+		func() (err error) { p.pools, err = r.readCAPI(ctx, "MachinePool", metav1.ListOptions{}); return err },
+		func() (err error) { p.sets, err = r.readCAPI(ctx, "MachineSet", alone); return err },
+		func() (err error) { p.machines, err = r.machines(ctx); return err },
+	)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(p), nil
+}
+
+func (r *round) readCAPI(ctx context.Context, kind string, opts metav1.ListOptions) ([]unstructured.Unstructured, error) {
+	return r.readKind(ctx, schema.GroupKind{Group: capiGroup, Kind: kind}, opts)
+}
+
+// readKind lists all objects of a kind; none if the kind is not served.
+func (r *round) readKind(ctx context.Context, gk schema.GroupKind, opts metav1.ListOptions) ([]unstructured.Unstructured, error) {
+	var out []unstructured.Unstructured
+	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
+		out, err = list(ctx, r.clients.resource(m, ""), opts)
+		for i := range out {
+			out[i].SetAPIVersion(apiVersion)
+		}
+		return err
+	})
+	return out, err
+}
+
+// acrossVersions calls read with one served version of a kind: the one that this Observer began with, or else the
+// preferred one. If that needs a conversion webhook that does not answer, it tries the other versions: objects are read
+// without any conversion in the version that they are stored in. apiVersion is what references say whichever version is
+// read. A kind that is not served is not read.
+func (r *round) acrossVersions(ctx context.Context, gk schema.GroupKind, read func(m *apimeta.RESTMapping, apiVersion string) error) error {
+	mappings, err := r.mappings(gk)
+	if err != nil {
+		return fault(ctx, "find kind "+gk.String(), err)
+	}
+	if len(mappings) == 0 {
+		return nil
+	}
+	apiVersion, mappings := r.preferred(gk, mappings)
+	for i, m := range mappings {
+		err = read(m, apiVersion)
+		switch diagnose.Classify(err) {
+		case diagnose.ClassNone:
+			return nil
+		case diagnose.ClassNotFound:
+			// Discovery is older than the answer: the kind has just gone, or this version of it.
+			if i < len(mappings)-1 {
+				continue
+			}
+			r.refresh()
+			return nil
+		case diagnose.ClassWebhookSilent:
+			r.log.V(1).Info("Reading another version, as conversion fails", "kind", gk.String(), "version", m.Resource.Version, "error", err.Error())
+			continue
+		default:
+			return fault(ctx, "list "+m.Resource.Resource, err)
+		}
+	}
+	return fault(ctx, "list "+mappings[0].Resource.Resource, err)
+}
+
+// preferred returns the API version that references to a kind have, and the mappings with that one's first.
+func (r *round) preferred(gk schema.GroupKind, mappings []*apimeta.RESTMapping) (string, []*apimeta.RESTMapping) {
+	r.memo.mu.Lock()
+	defer r.memo.mu.Unlock()
+	known, found := r.fleet.versions[gk]
+	if !found {
+		known = mappings[0].GroupVersionKind.GroupVersion().String()
+		r.fleet.versions[gk] = known
+	}
+	sorted := slices.Clone(mappings)
+	slices.SortStableFunc(sorted, func(a, b *apimeta.RESTMapping) int {
+		return cmp.Compare(rank(a, known), rank(b, known))
+	})
+	return known, sorted
+}
+
+func rank(m *apimeta.RESTMapping, apiVersion string) int {
+	if m.GroupVersionKind.GroupVersion().String() == apiVersion {
+		return 0
+	}
+	return 1
+}
+
+// controlPlanes lists all objects of the kinds that Clusters name as their control planes.
+func (r *round) controlPlanes(ctx context.Context, clusters []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+	var kinds []schema.GroupKind
+	for i := range clusters {
+		if ref, found := controlPlaneOf(&clusters[i]); found && !slices.Contains(kinds, ref.kind) {
+			kinds = append(kinds, ref.kind)
+		}
+	}
+	found := make([][]unstructured.Unstructured, len(kinds))
+	err := forEach(len(kinds), r.parallel, func(i int) (err error) {
+		found[i], err = r.readKind(ctx, kinds[i], metav1.ListOptions{})
+		return err
+	})
+	return slices.Concat(found...), err
+}

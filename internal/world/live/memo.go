@@ -1,0 +1,176 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// forget is how long something that nobody asks for any more is remembered.
+const forget = 5 * time.Minute
+
+// memo remembers what is known of objects as long as their resource version stays.
+type memo struct {
+	mu     sync.Mutex
+	hashes map[*unstructured.Unstructured]*hashEntry
+	states map[string]*stateEntry
+	probes map[string]probeEntry
+}
+
+type hashEntry struct {
+	hash string
+	used time.Time
+}
+
+// stateEntry is one wanted object as last read.
+type stateEntry struct {
+	used time.Time
+	// resourceVersion is the live object's.
+	resourceVersion string
+	// content identifies what a dry run depends on: it outlives changes of the status.
+	content string
+	// compared is the result of the dry run for content.
+	compared comparison
+	// live is the object, without what is big and not needed again.
+	live *unstructured.Unstructured
+}
+
+// probeEntry says that a webhook answered in a situation; another situation is another probe.
+type probeEntry struct {
+	situation string
+	used      time.Time
+}
+
+func newMemo() *memo {
+	return &memo{
+		hashes: map[*unstructured.Unstructured]*hashEntry{},
+		states: map[string]*stateEntry{},
+		probes: map[string]probeEntry{},
+	}
+}
+
+// hash returns the digest of a wanted object. It is computed once for each object in memory: CRDs are half a megabyte.
+func (m *memo) hash(u *unstructured.Unstructured, now time.Time) (string, error) {
+	m.mu.Lock()
+	e := m.hashes[u]
+	if e != nil {
+		e.used = now
+	}
+	m.mu.Unlock()
+	if e != nil {
+		return e.hash, nil
+	}
+	raw, err := json.Marshal(u.Object)
+	if err != nil {
+		return "", fmt.Errorf("hash %s: %w", world.RefOf(u), err)
+	}
+	sum := sha256.Sum256(raw)
+	e = &hashEntry{hash: hex.EncodeToString(sum[:]), used: now}
+	m.mu.Lock()
+	m.hashes[u] = e
+	m.mu.Unlock()
+	return e.hash, nil
+}
+
+func (m *memo) state(key string, now time.Time) *stateEntry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.states[key]
+	if e != nil {
+		e.used = now
+	}
+	return e
+}
+
+func (m *memo) setState(key string, e *stateEntry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.states[key] = e
+}
+
+// answered tells whether a probe already succeeded in this situation.
+func (m *memo) answered(key, situation string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, found := m.probes[key]
+	if !found || e.situation != situation {
+		return false
+	}
+	m.probes[key] = probeEntry{situation: situation, used: now}
+	return true
+}
+
+func (m *memo) setAnswered(key, situation string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probes[key] = probeEntry{situation: situation, used: now}
+}
+
+func (m *memo) prune(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, e := range m.hashes {
+		if now.Sub(e.used) > forget {
+			delete(m.hashes, k)
+		}
+	}
+	for k, e := range m.states {
+		if now.Sub(e.used) > forget {
+			delete(m.states, k)
+		}
+	}
+	for k, e := range m.probes {
+		if now.Sub(e.used) > forget {
+			delete(m.probes, k)
+		}
+	}
+}
+
+// contentKey identifies what a dry run against an object depends on. Kinds with a generation keep it when only their
+// status changes; their metadata, which does not count in the generation, is taken along.
+func contentKey(u *unstructured.Unstructured) (string, error) {
+	if u.GetGeneration() == 0 {
+		return string(u.GetUID()) + "/" + u.GetResourceVersion(), nil
+	}
+	var managed []metav1.ManagedFieldsEntry
+	for _, e := range u.GetManagedFields() {
+		if e.Subresource == "" {
+			e.Time = nil
+			managed = append(managed, e)
+		}
+	}
+	raw, err := json.Marshal([]any{
+		u.GetUID(), u.GetGeneration(), u.GetLabels(), u.GetAnnotations(), u.GetOwnerReferences(), u.GetFinalizers(), u.GetDeletionTimestamp(), managed,
+	})
+	if err != nil {
+		return "", fmt.Errorf("identify %s: %w", world.RefOf(u), err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// pruned returns an object without the parts that are big and not read again.
+func pruned(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetManagedFields(nil)
+	if u.GetKind() == "CustomResourceDefinition" {
+		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+		for _, v := range versions {
+			if m, ok := v.(map[string]any); ok {
+				delete(m, "schema")
+			}
+		}
+		_ = unstructured.SetNestedSlice(u.Object, versions, "spec", "versions")
+	}
+	return u
+}

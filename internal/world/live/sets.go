@@ -1,0 +1,330 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/internal/diagnose"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// shareFrom is how many wanted objects of one kind in one namespace make one list cheaper than as many reads.
+const shareFrom = 5
+
+// task is one object to observe, however many sets want it.
+type task struct {
+	wanted world.Wanted
+	hash   string
+	key    string
+	// mapping is nil if the kind is not served.
+	mapping *apimeta.RESTMapping
+	// metadata is the live object's if it was read with others of its kind.
+	metadata *metav1.PartialObjectMetadata
+	// listed tells that it was, so that no metadata means no object.
+	listed bool
+
+	result world.Object
+	live   *unstructured.Unstructured
+}
+
+// sets observes all wanted objects, each once, and puts the results together by set.
+func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.Set, error) {
+	tasks, index, err := r.tasks(wants)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.prefetch(ctx, tasks); err != nil {
+		return nil, err
+	}
+	err = forEach(len(tasks), r.parallel, func(i int) error { return r.observe(ctx, tasks[i]) })
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]world.Set{}
+	for w, want := range wants {
+		members := make([]*task, 0, len(want.Objects))
+		var set world.Set
+		for i := range want.Objects {
+			t := index[w][i]
+			members = append(members, t)
+			set.Objects = append(set.Objects, t.result)
+		}
+		if want.Probe {
+			if err := r.probe(ctx, members, set.Objects); err != nil {
+				return nil, err
+			}
+		}
+		out[want.ID] = set
+	}
+	return out, nil
+}
+
+// tasks returns the distinct objects of all wants, and for each want its tasks in order.
+func (r *round) tasks(wants []world.Want) ([]*task, [][]*task, error) {
+	var all []*task
+	known := map[string]*task{}
+	index := make([][]*task, len(wants))
+	for w, want := range wants {
+		for _, wanted := range want.Objects {
+			t, err := r.task(wanted)
+			if err != nil {
+				return nil, nil, err
+			}
+			if same := known[t.key]; same != nil {
+				index[w] = append(index[w], same)
+				continue
+			}
+			known[t.key] = t
+			all = append(all, t)
+			index[w] = append(index[w], t)
+		}
+	}
+	return all, index, nil
+}
+
+func (r *round) task(wanted world.Wanted) (*task, error) {
+	ref := world.RefOf(wanted.Object)
+	t := &task{wanted: wanted, result: world.Object{Ref: ref, Presence: wanted.Presence}}
+	if wanted.Presence == world.Present {
+		hash, err := r.memo.hash(wanted.Object, r.at)
+		if err != nil {
+			return nil, err
+		}
+		t.hash = hash
+	}
+	t.key = strings.Join([]string{string(wanted.Presence), ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, t.hash}, "|")
+	return t, nil
+}
+
+// prefetch finds how each object is reached, and reads the metadata of many of a kind at once.
+func (r *round) prefetch(ctx context.Context, tasks []*task) error {
+	groups := map[string][]*task{}
+	for _, t := range tasks {
+		m, err := r.mapping(t.wanted.Object.GroupVersionKind())
+		if apimeta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return fault(ctx, "find kind "+t.result.Ref.Kind, err)
+		}
+		t.mapping = m
+		key := m.Resource.String() + "|" + t.result.Ref.Namespace
+		groups[key] = append(groups[key], t)
+	}
+	var large [][]*task
+	for _, g := range groups {
+		if len(g) >= shareFrom {
+			large = append(large, g)
+		}
+	}
+	return forEach(len(large), r.parallel, func(i int) error { return r.prefetchGroup(ctx, large[i]) })
+}
+
+// prefetchGroup reads the metadata of a kind in a namespace with one request, unless there is far more than is wanted.
+func (r *round) prefetchGroup(ctx context.Context, group []*task) error {
+	t := group[0]
+	page, err := r.clients.metadataOf(t.mapping, t.result.Ref.Namespace).List(ctx, metav1.ListOptions{Limit: pageSize})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || diagnose.Classify(err) == diagnose.ClassWebhookSilent {
+		// Each object's own request tells more.
+		return nil
+	}
+	if err != nil {
+		return fault(ctx, "list "+t.mapping.Resource.Resource, err)
+	}
+	if page.Continue != "" {
+		return nil
+	}
+	byName := make(map[string]*metav1.PartialObjectMetadata, len(page.Items))
+	for i := range page.Items {
+		byName[page.Items[i].Name] = &page.Items[i]
+	}
+	for _, t := range group {
+		t.listed, t.metadata = true, byName[t.result.Ref.Name]
+	}
+	return nil
+}
+
+// observe fills in the task's result.
+func (r *round) observe(ctx context.Context, t *task) error {
+	if t.wanted.Presence == world.Quiet {
+		return r.observeQuiet(ctx, t)
+	}
+	if t.mapping == nil {
+		return nil
+	}
+	meta, err := r.metadata(ctx, t)
+	switch diagnose.Classify(err) {
+	case diagnose.ClassNone:
+	case diagnose.ClassNotFound:
+		return r.observeMissing(ctx, t)
+	case diagnose.ClassWebhookSilent, diagnose.ClassForbidden:
+		// It is there, as there is something to convert or to hide, but it can't be read.
+		t.result.Found = true
+		t.result.Refused = diagnose.Words(err)
+		return nil
+	default:
+		return fault(ctx, "read "+t.result.Ref.String(), err)
+	}
+	t.result.Found = true
+	t.result.Terminating = meta.DeletionTimestamp != nil
+	if t.wanted.Presence == world.Absent {
+		return nil
+	}
+	return r.observePresent(ctx, t, meta)
+}
+
+func (r *round) metadata(ctx context.Context, t *task) (*metav1.PartialObjectMetadata, error) {
+	if t.listed && t.metadata == nil {
+		return nil, apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.result.Ref.Name)
+	}
+	if t.metadata != nil {
+		return t.metadata, nil
+	}
+	return r.clients.metadataOf(t.mapping, t.result.Ref.Namespace).Get(ctx, t.result.Ref.Name, metav1.GetOptions{})
+}
+
+// observeMissing asks whether the API server would take an object that is not there.
+func (r *round) observeMissing(ctx context.Context, t *task) error {
+	if t.wanted.Presence == world.Absent || r.memo.answered("create|"+t.key, t.hash, r.at) {
+		return nil
+	}
+	c, err := r.dryRun(ctx, t, nil)
+	if err != nil {
+		return err
+	}
+	t.result.Immutable, t.result.Refused = c.immutable, c.refused
+	if c.lasting {
+		r.memo.setAnswered("create|"+t.key, t.hash, r.at)
+	}
+	return nil
+}
+
+// observePresent compares a live object with what is wanted, and looks at its health.
+func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.PartialObjectMetadata) error {
+	e := r.memo.state(t.key, r.at)
+	if e == nil || e.resourceVersion != meta.ResourceVersion || !e.compared.lasting {
+		next, err := r.read(ctx, t, e)
+		if err != nil || next == nil {
+			return err
+		}
+		e = next
+		r.memo.setState(t.key, e)
+	}
+	c := e.compared
+	t.live = e.live
+	t.result.Terminating = e.live.GetDeletionTimestamp() != nil
+	t.result.InSync, t.result.Drift = c.inSync(), c.text()
+	t.result.Immutable, t.result.Refused = c.immutable, c.refused
+	health, err := r.health(ctx, e.live)
+	t.result.Health = health
+	return err
+}
+
+// read reads a live object in full and compares it, by a dry run only if its content is not the one that old knows. It
+// returns nil if the object went in between.
+func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry, error) {
+	live, err := r.clients.resource(t.mapping, t.result.Ref.Namespace).Get(ctx, t.result.Ref.Name, metav1.GetOptions{})
+	switch diagnose.Classify(err) {
+	case diagnose.ClassNone:
+	case diagnose.ClassNotFound:
+		t.result.Found = false
+		return nil, nil
+	case diagnose.ClassWebhookSilent, diagnose.ClassForbidden:
+		t.result.Refused = diagnose.Words(err)
+		return nil, nil
+	default:
+		return nil, fault(ctx, "read "+t.result.Ref.String(), err)
+	}
+	key, err := contentKey(live)
+	if err != nil {
+		return nil, err
+	}
+	e := &stateEntry{used: r.at, resourceVersion: live.GetResourceVersion(), content: key}
+	if old != nil && old.content == key && old.compared.lasting {
+		e.compared = old.compared
+	} else if e.compared, err = r.dryRun(ctx, t, live); err != nil {
+		return nil, err
+	}
+	e.live = pruned(live)
+	return e, nil
+}
+
+// comparison is what a dry run says about a wanted object.
+type comparison struct {
+	// drift is what would change; empty for nothing.
+	drift string
+	// installers still own fields.
+	installers []string
+	immutable  bool
+	refused    string
+	// lasting tells that the answer stays as long as the object does: a refusal may be over the next moment.
+	lasting bool
+}
+
+func (c comparison) inSync() bool {
+	return c.drift == "" && len(c.installers) == 0 && !c.immutable && c.refused == ""
+}
+
+func (c comparison) text() string {
+	var parts []string
+	if c.drift != "" {
+		parts = append(parts, c.drift)
+	}
+	if len(c.installers) > 0 {
+		parts = append(parts, "fields are still owned by "+strings.Join(c.installers, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// observeQuiet counts the Pods of a Deployment, which outlive it for a moment.
+func (r *round) observeQuiet(ctx context.Context, t *task) error {
+	ref := t.result.Ref
+	asked, settled := true, true
+	if t.mapping != nil {
+		live, err := r.clients.resource(t.mapping, ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fault(ctx, "read "+ref.String(), err)
+		}
+		if err == nil {
+			replicas, found, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+			asked = (found && replicas == 0) || live.GetDeletionTimestamp() != nil
+			observed, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+			settled = observed >= live.GetGeneration()
+			t.result.Terminating = live.GetDeletionTimestamp() != nil
+		}
+	}
+	pods, err := r.podsOfDeployment(ctx, ref.Namespace, ref.Name)
+	if err != nil {
+		return fault(ctx, "count the Pods of "+ref.String(), err)
+	}
+	t.result.InSync = asked
+	t.result.Found = len(pods) > 0 || !asked || !settled
+	t.result.Health = &world.Health{OK: !t.result.Found, Message: quietMessage(ref, len(pods), asked), Progress: progress("quiet", pods, asked, settled)}
+	return nil
+}
+
+func quietMessage(ref world.Ref, pods int, asked bool) string {
+	switch {
+	case !asked:
+		return fmt.Sprintf("%s is not scaled to 0; it has %s", ref, count(pods, "Pod"))
+	case pods > 0:
+		return fmt.Sprintf("%s still has %s", ref, count(pods, "Pod"))
+	}
+	return ""
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
