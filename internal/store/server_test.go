@@ -50,6 +50,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"a silent holder's lease is taken when it expires", testLeaseExpires},
 		{"a holder that renews while we wait keeps the lease", testLeaseRenewedMeanwhile},
 		{"of many that want the lease one gets it", testLeaseRace},
+		{"a killed process loses its lease at once", testLeaseKill},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s, cfg) })
 	}
@@ -258,8 +259,8 @@ func testArtifacts(t *testing.T, s *Store, _ *rest.Config) {
 	if again, err := s.Put(ctx, data); err != nil || again != digest {
 		t.Errorf("Put again: %s, %v", again, err)
 	}
-	if diff := cmp.Diff(secrets(), first); diff != "" {
-		t.Error("the second Put wrote")
+	if diff := cmp.Diff(versions(secrets()), versions(first)); diff != "" {
+		t.Errorf("the second Put wrote:\n%s", diff)
 	}
 	get := func(what string) {
 		t.Helper()
@@ -299,6 +300,15 @@ func testArtifacts(t *testing.T, s *Store, _ *rest.Config) {
 	if err := s.client.Update(ctx, bad); err == nil {
 		t.Error("an artifact could be changed in place")
 	}
+}
+
+// versions lists the Secrets with their resource versions.
+func versions(secrets []corev1.Secret) []string {
+	var out []string
+	for _, s := range secrets {
+		out = append(out, s.Name+" "+s.ResourceVersion)
+	}
+	return out
 }
 
 // leapingClock is a clock on which waiting takes no time: whoever waits moves it on.
