@@ -34,7 +34,7 @@ trap 'exit 143' TERM
 step() { printf '\n── %s\n' "$1"; }
 # show prints a command as a user would type it, then runs it.
 show() {
-	printf '$ %s\n' "${*//$work\//}"
+	printf '$ %s\n' "${*//$work\//}" >&2
 	"$@"
 }
 
