@@ -20,9 +20,9 @@ import (
 const FileMarker = "# capstan.dev/file: "
 
 // Join makes one stream of several files: for each, "---", a line with FileMarker and the name, and the content with a
-// newline at its end. The digest of a directory is the sha256 of this, so it can be had with
+// newline at its end. The digest of a directory is the sha256 of this, so it can be had, in the release directory, with
 //
-//	for f in *.yaml; do printf -- '---\n# capstan.dev/file: %s\n' "$f"; cat "$f"; done | sha256sum
+//	for f in DIRECTORY/*.yaml; do printf -- '---\n# capstan.dev/file: %s\n' "$f"; cat "$f"; done | sha256sum
 func Join(names []string, contents [][]byte) []byte {
 	var b bytes.Buffer
 	for i, name := range names {
@@ -55,6 +55,7 @@ func split(file string, data []byte) []document {
 	var documents []document
 	current := document{file: file, line: 1}
 	line, number := 0, 0
+	separated := true
 	flush := func(next int) {
 		if hasContent(current.text) {
 			number++
@@ -65,14 +66,13 @@ func split(file string, data []byte) []document {
 	}
 	for text := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
 		line++
-		if name, ok := bytes.CutPrefix(text, []byte(FileMarker)); ok {
-			flush(1)
+		if name, ok := bytes.CutPrefix(text, []byte(FileMarker)); ok && separated {
 			file, line, number = string(bytes.TrimSpace(name)), 0, 0
 			current = document{file: file, line: 1}
 			continue
 		}
 		rest, separator := cutSeparator(text)
-		if !separator {
+		if separated = separator; !separator {
 			current.text = append(current.text, text...)
 			continue
 		}

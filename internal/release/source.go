@@ -126,7 +126,7 @@ func checkDigest(f *faults, at string, s v1alpha1.Source) {
 		if s.URL != "" {
 			f.add(child(at, "digest"), ReasonBadDigest, "a url needs a digest").next("add digest: sha256:..., of \"sha256sum\" over the file")
 		}
-		if s.OCI != "" && WantedDigest(s) == "" {
+		if _, err := ParseOCI(s.OCI); err == nil && WantedDigest(s) == "" {
 			f.add(child(at, "digest"), ReasonBadDigest, "an oci source needs a digest").next("add digest: sha256:..., the digest of the artifact's manifest")
 		}
 		return
