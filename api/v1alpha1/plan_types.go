@@ -145,19 +145,23 @@ type PlannedComponent struct {
 	// prune lists objects that the new version no longer has.
 	// +optional
 	Prune []ObjectReference `json:"prune,omitempty"`
-	// twoPhase lists CRDs whose new versions are served first and stored only after the new webhook answers.
+	// twoPhase lists CRDs that are applied in two phases: what only the new webhook can serve comes after it answers.
 	// +optional
 	TwoPhase []TwoPhaseCRD `json:"twoPhase,omitempty"`
 	// changes counts objects that differ from the target.
 	Changes int32 `json:"changes"`
 }
 
-// TwoPhaseCRD is a CRD whose storage version moves in a step of its own.
+// TwoPhaseCRD is a CRD that keeps something of its old form until the new conversion webhook answers.
 type TwoPhaseCRD struct {
 	// name is the CRD's name.
 	Name string `json:"name"`
-	// storage is the version that stays the storage version during the first phase.
-	Storage string `json:"storage"`
+	// storage is the version that stays the storage version during the first phase. Empty: the storage version does not move.
+	// +optional
+	Storage string `json:"storage,omitempty"`
+	// annotations keep these values during the first phase: they say where the webhook's CA comes from.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // Hazard is one risk of a rolling swap and what the plan does about it.

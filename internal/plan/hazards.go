@@ -167,7 +167,7 @@ func oldWebhook(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstruc
 	h := hazard{ID: HazardOldWebhook}
 	switch {
 	case old != next && slices.Contains(check.VersionNames(wanted), old):
-		c.TwoPhase = append(c.TwoPhase, v1alpha1.TwoPhaseCRD{Name: wanted.GetName(), Storage: old})
+		hold(c, wanted.GetName()).Storage = old
 		h.Message = fmt.Sprintf("CRD %s moves its storage version from %s to %s", wanted.GetName(), old, next)
 		h.Decision = fmt.Sprintf("Serve the new version, keep storing %s until the new webhook answers, then switch", old)
 	case len(added) > 0:
@@ -197,17 +197,37 @@ func injectors() []string {
 	return []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"}
 }
 
+// hold returns the entry of a CRD among those in two phases, made on first use.
+func hold(c *v1alpha1.PlannedComponent, crd string) *v1alpha1.TwoPhaseCRD {
+	i := slices.IndexFunc(c.TwoPhase, func(t v1alpha1.TwoPhaseCRD) bool { return t.Name == crd })
+	if i < 0 {
+		c.TwoPhase = append(c.TwoPhase, v1alpha1.TwoPhaseCRD{Name: crd})
+		i = len(c.TwoPhase) - 1
+	}
+	return &c.TwoPhase[i]
+}
+
+// replacedCA finds webhooks whose CA will come from elsewhere. The old Pods go on serving with the old certificate, so
+// the old source stays until the new Pods answer.
 func replacedCA(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
 	for _, a := range injectors() {
 		old, next := live.GetAnnotations()[a], wanted.GetAnnotations()[a]
 		if old == next || old == "" {
 			continue
 		}
-		hazard{
+		h := hazard{
 			ID:       HazardCA,
 			Message:  fmt.Sprintf("%s %s takes its CA from %q instead of %q", wanted.GetKind(), wanted.GetName(), next, old),
-			Decision: "Admission configurations are switched only after the new Pods run, and the switch is done only once a real call verifies",
-		}.add(c)
+			Decision: "Keep the old CA until the new Pods run, then switch, and call the switch done only once a real call verifies",
+		}
+		if wanted.GetKind() == "CustomResourceDefinition" {
+			t := hold(c, wanted.GetName())
+			if t.Annotations == nil {
+				t.Annotations = map[string]string{}
+			}
+			t.Annotations[a] = old
+		}
+		h.add(c)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -119,10 +120,10 @@ func NothingToDo(spec *v1alpha1.PlanSpec) bool { return len(spec.Steps) == 0 }
 // read.
 func pointOfNoReturn(spec *v1alpha1.PlanSpec) string {
 	for _, c := range spec.Components {
-		if len(c.TwoPhase) == 0 || c.Action == v1alpha1.ActionNone {
-			continue
+		moves := slices.ContainsFunc(c.TwoPhase, func(t v1alpha1.TwoPhaseCRD) bool { return t.Storage != "" })
+		if moves && c.Action != v1alpha1.ActionNone {
+			return "storage/" + c.Name + "/" + c.To
 		}
-		return "storage/" + c.Name + "/" + c.To
 	}
 	return ""
 }

@@ -193,6 +193,16 @@ func TestCompute(t *testing.T) {
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardOldWebhook},
 			wantSteps: []string{"crds/core/v1.14.2", "webhooks/core/v1.14.2", "storage/core/v1.14.2", "record/core/v1.14.2"},
 		},
+		"a CA from elsewhere is held back until the new Pods answer": {
+			given: func(f *fixture) {
+				wanted, live := crd("v1"), crd("v1")
+				live.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "ns/old"})
+				wanted.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "ns/new"})
+				f.meet(wanted, live, nil)
+			},
+			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardCA},
+			wantSteps: []string{"crds/core/v1.14.2", "webhooks/core/v1.14.2", "storage/core/v1.14.2", "record/core/v1.14.2"},
+		},
 		"a stored version that vanishes blocks": {
 			given:      func(f *fixture) { f.meet(crd("v2"), crd("v1"), nil) },
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardOldWebhook},

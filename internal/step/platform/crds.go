@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// crds applies CRDs. One whose storage version moves is applied with the old storage version; once the step storage has
-// given it its final form, this step must not take that back, so it accepts either form.
+// crds applies CRDs. One in two phases is applied in its first; once the step storage has given it its final form, this
+// step must not take that back, so it accepts either form.
 type crds struct {
 	objectSet
 
@@ -28,10 +28,10 @@ type crds struct {
 func newCRDs(b base, objs []*unstructured.Unstructured, twoPhase []v1alpha1.TwoPhaseCRD) *crds {
 	s := &crds{objectSet: objectSet{base: b}, finals: map[int]*unstructured.Unstructured{}}
 	for i, crd := range objs {
-		if storage, held := heldStorage(crd.GetName(), twoPhase); held {
+		if hold := held(crd.GetName(), twoPhase); hold != nil {
 			s.finals[i] = crd
 			s.order = append(s.order, i)
-			crd = FirstPhase(crd, storage)
+			crd = FirstPhase(crd, *hold)
 		}
 		s.objects = append(s.objects, crd)
 	}

@@ -9,7 +9,7 @@
 //	stop ──► crds ──► swap ──► webhooks ──► storage ──► prune ──► record
 //
 //	stop      old controllers go first, only where the plan says StopThenStart
-//	crds      new CRDs; where the storage version moves, the old one stays the storage version for now
+//	crds      new CRDs; where the storage version or the webhook's CA moves, the old one stays for now
 //	swap      everything else; Kubernetes rolls the Deployments while the old controllers run
 //	webhooks  admission configurations, once the new Pods can answer them
 //	storage   CRDs in their final form, once the new conversion webhook answers
@@ -97,7 +97,7 @@ func chain(c v1alpha1.PlannedComponent, objs []*unstructured.Unstructured, needs
 		})
 	}
 	if len(c.TwoPhase) > 0 {
-		add("storage", fmt.Sprintf("Move the storage version of %d CRDs of %s", len(c.TwoPhase), c.Name), func(b base) step.Step {
+		add("storage", fmt.Sprintf("Give %d CRDs of %s their final form", len(c.TwoPhase), c.Name), func(b base) step.Step {
 			return &objectSet{base: b, objects: named(parts.crds, c.TwoPhase)}
 		})
 	}

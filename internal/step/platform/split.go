@@ -4,6 +4,7 @@
 package platform
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,8 +55,8 @@ func withConversion(crds []*unstructured.Unstructured, twoPhase []v1alpha1.TwoPh
 		if !convertsByWebhook(crd) {
 			continue
 		}
-		if storage, held := heldStorage(crd.GetName(), twoPhase); held {
-			crd = FirstPhase(crd, storage)
+		if hold := held(crd.GetName(), twoPhase); hold != nil {
+			crd = FirstPhase(crd, *hold)
 		}
 		out = append(out, crd)
 	}
@@ -66,39 +67,49 @@ func withConversion(crds []*unstructured.Unstructured, twoPhase []v1alpha1.TwoPh
 func named(crds []*unstructured.Unstructured, twoPhase []v1alpha1.TwoPhaseCRD) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, crd := range crds {
-		if _, held := heldStorage(crd.GetName(), twoPhase); held {
+		if held(crd.GetName(), twoPhase) != nil {
 			out = append(out, crd)
 		}
 	}
 	return out
 }
 
-func heldStorage(name string, twoPhase []v1alpha1.TwoPhaseCRD) (string, bool) {
-	for _, t := range twoPhase {
-		if t.Name == name {
-			return t.Storage, true
+// held returns what a CRD keeps during the first phase, nil if it is applied in one go.
+func held(name string, twoPhase []v1alpha1.TwoPhaseCRD) *v1alpha1.TwoPhaseCRD {
+	for i := range twoPhase {
+		if twoPhase[i].Name == name {
+			return &twoPhase[i]
 		}
 	}
-	return "", false
+	return nil
 }
 
-// FirstPhase returns a copy of a CRD whose storage version is held at the given one: the new versions are served, and
-// nothing is stored in them until the new conversion webhook was seen to answer.
-func FirstPhase(crd *unstructured.Unstructured, storage string) *unstructured.Unstructured {
-	held := crd.DeepCopy()
-	versions, _, err := unstructured.NestedSlice(held.Object, "spec", "versions")
+// FirstPhase returns a copy of a CRD in its first phase: new versions are served, and nothing is stored in them, nor is
+// the old webhook's CA given up, until the new conversion webhook was seen to answer.
+func FirstPhase(crd *unstructured.Unstructured, hold v1alpha1.TwoPhaseCRD) *unstructured.Unstructured {
+	first := crd.DeepCopy()
+	if len(hold.Annotations) > 0 {
+		annotations := maps.Clone(first.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		maps.Copy(annotations, hold.Annotations)
+		first.SetAnnotations(annotations)
+	}
+	if hold.Storage == "" {
+		return first
+	}
+	versions, _, err := unstructured.NestedSlice(first.Object, "spec", "versions")
 	if err != nil {
-		return held
+		return first
 	}
 	for _, v := range versions {
 		if m, ok := v.(map[string]any); ok {
-			m["storage"] = m["name"] == storage
+			m["storage"] = m["name"] == hold.Storage
 		}
 	}
-	if err := unstructured.SetNestedSlice(held.Object, versions, "spec", "versions"); err != nil {
-		return crd.DeepCopy()
-	}
-	return held
+	first.Object["spec"].(map[string]any)["versions"] = versions //nolint:errcheck,forcetypeassert // read as a map just above
+	return first
 }
 
 // InventoryEntry returns the clusterctl inventory object of a provider at a version, as clusterctl would write it
