@@ -59,6 +59,9 @@ func Classify(err error) Class {
 	switch {
 	case deniedByWebhook(status.Message):
 		return ClassDenied
+	case strings.Contains(status.Message, "failed to create typed patch object"):
+		// A field that the schema does not know: the API server calls it an internal error, and says so each time.
+		return ClassInvalid
 	case status.Reason == metav1.StatusReasonNotFound || status.Code == http.StatusNotFound:
 		return ClassNotFound
 	case status.Code == http.StatusTooManyRequests || status.Code >= http.StatusInternalServerError:

@@ -89,6 +89,15 @@ func TestFromAPIError(t *testing.T) {
 				Remedy:  "correct the component's manifests" + then,
 			},
 		},
+		"a field that the schema does not know comes as an internal error": {
+			err:       apierrors.NewInternalError(errors.New("failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.size: field not declared in schema")),
+			wantClass: diagnose.ClassInvalid,
+			wantCause: world.Cause{
+				Reason: v1alpha1.StopRejected, Definite: true,
+				Message: `The API server refuses Deployment capi-system/capi: Internal error occurred: failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.size: field not declared in schema`,
+				Remedy:  "correct the component's manifests" + then,
+			},
+		},
 		"a kind that is not there": {
 			err:       &apimeta.NoKindMatchError{GroupKind: kind, SearchedVersions: []string{"v1"}},
 			wantClass: diagnose.ClassNotFound,

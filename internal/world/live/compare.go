@@ -165,14 +165,12 @@ func value(v any) string {
 	return string(raw)
 }
 
-// leftOver returns the installers that still own fields of an object by Update, sorted. A server-side apply that no
-// longer has such a field would not remove it, and a dry run does not show that.
+// leftOver returns the installers that still own fields of an object, sorted. An apply leaves such a field alive when the
+// manifest no longer has it, so an object is not at its target before the fields are Capstan's.
 func leftOver(managed []metav1.ManagedFieldsEntry) []string {
-	installers := world.InstallerManagers()
 	var found []string
 	for _, e := range managed {
-		if e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" &&
-			slices.Contains(installers, e.Manager) && !slices.Contains(found, e.Manager) {
+		if e.Subresource == "" && world.ManagerOf(e.Manager, e.Operation) == world.ManagerInstaller && !slices.Contains(found, e.Manager) {
 			found = append(found, e.Manager)
 		}
 	}

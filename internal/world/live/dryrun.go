@@ -11,19 +11,18 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/diagnose"
+	"github.com/capstan-dev/capstan/internal/ownership"
 )
 
 // dryRun applies a wanted object without effect and compares the outcome with the live object; live is nil if there is
-// none. Ownership that an installer left behind is looked at beside it, as the dry run can't show what it keeps alive.
+// none. It makes the same decisions as the Actuator: fields that a person repaired are left out, fields that an installer
+// left behind are taken out.
 func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstructured) (comparison, error) {
-	ref := t.result.Ref
-	applied, err := r.clients.resource(t.mapping, ref.Namespace).Apply(ctx, ref.Name, applicable(t.wanted.Object), metav1.ApplyOptions{
-		DryRun: []string{metav1.DryRunAll}, Force: true, FieldManager: v1alpha1.FieldOwner,
-	})
 	var c comparison
 	if live != nil {
 		c.installers = leftOver(live.GetManagedFields())
 	}
+	applied, err := r.applied(ctx, t, live)
 	switch diagnose.Classify(err) {
 	case diagnose.ClassNone:
 		c.lasting = true
@@ -41,9 +40,32 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 	case diagnose.ClassWebhookSilent, diagnose.ClassDenied, diagnose.ClassForbidden, diagnose.ClassInvalid:
 		c.refused = diagnose.Words(err)
 	default:
-		return comparison{}, fault(ctx, "compare "+ref.String(), err)
+		return comparison{}, fault(ctx, "compare "+t.result.Ref.String(), err)
 	}
 	return c, nil
+}
+
+// applied returns the object as it would be after a takeover and an apply. The takeover can't be part of a dry run, so
+// what it would remove is removed in a second one, of an update.
+func (r *round) applied(ctx context.Context, t *task, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	client := r.clients.resource(t.mapping, t.result.Ref.Namespace)
+	wanted := applicable(t.wanted.Object)
+	if live != nil && !r.since.IsZero() {
+		var err error
+		if wanted, _, err = ownership.Yield(wanted, live, r.since); err != nil {
+			return nil, err
+		}
+	}
+	dry := []string{metav1.DryRunAll}
+	after, err := client.Apply(ctx, t.result.Ref.Name, wanted, metav1.ApplyOptions{DryRun: dry, Force: true, FieldManager: v1alpha1.FieldOwner})
+	if err != nil || live == nil {
+		return after, err
+	}
+	without, found, err := ownership.Leftovers(after)
+	if err != nil || !found {
+		return after, err
+	}
+	return client.Update(ctx, without, metav1.UpdateOptions{DryRun: dry, FieldManager: v1alpha1.FieldOwner})
 }
 
 // applicable returns a wanted object in the form that server-side apply takes: without fields that only the API server

@@ -61,6 +61,14 @@ type Options struct {
 // Observer observes one management cluster. It remembers what did not change since the last time, so one that lives
 // long is cheap to ask. It is safe for concurrent use; observations are made one after the other.
 type Observer struct {
+	*shared
+
+	// since is from when on repairs by hand are respected; zero is never.
+	since time.Time
+}
+
+// shared is what all views of one Observer share.
+type shared struct {
 	clients       *clients
 	clock         clock.PassiveClock
 	log           logr.Logger
@@ -87,10 +95,16 @@ func New(o Options) (*Observer, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 10
 	}
-	return &Observer{
+	return &Observer{shared: &shared{
 		clients: c, clock: o.Clock, log: o.Log, fleetInterval: o.FleetInterval, parallel: o.Parallel,
 		fleet: newFleetMemo(), memo: newMemo(),
-	}, nil
+	}}, nil
+}
+
+// Respecting returns a view of the same Observer to which fields that a person set by hand at or after since are as
+// wanted. It compares what an Actuator with the same respect would apply, and shares everything that is remembered.
+func (o *Observer) Respecting(since time.Time) *Observer {
+	return &Observer{shared: o.shared, since: since}
 }
 
 // Observe returns the world as it is now, with the state of every object that wants ask for. Wanted objects must not be

@@ -70,9 +70,9 @@ func NewProber(o ProberOptions) (*Prober, error) {
 	}, nil
 }
 
-// Run calls every cluster each interval until ctx ends. It leaves nothing running when it returns. It returns nil when
-// ctx ends: that a cluster can't be called is an outcome, not an error.
-func (p *Prober) Run(ctx context.Context) error {
+// Run calls every cluster each interval until ctx ends. It leaves nothing running when it returns. That a cluster can't
+// be called is an outcome, not an error.
+func (p *Prober) Run(ctx context.Context) {
 	running := map[string]context.CancelFunc{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -92,7 +92,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C():
 		}
 	}

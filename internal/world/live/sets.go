@@ -101,7 +101,7 @@ func (r *round) task(wanted world.Wanted) (*task, error) {
 		}
 		t.hash = hash
 	}
-	t.key = strings.Join([]string{string(wanted.Presence), ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, t.hash}, "|")
+	t.key = strings.Join([]string{string(wanted.Presence), r.since.UTC().String(), ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, t.hash}, "|")
 	return t, nil
 }
 
