@@ -7,11 +7,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -135,8 +137,11 @@ func (t *goTool) output(ctx context.Context, dir string, args ...string) ([]byte
 func (t *goTool) run(ctx context.Context, dir string, stdout io.Writer, onLine func(string), args ...string) error {
 	cmd := exec.CommandContext(ctx, t.path, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout = dir, t.env, stdout
-	// The compilers the go command starts are in its process group: a cancelled build leaves nothing running.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The compilers the go command starts are in its process group: a cancelled build leaves nothing running. When this process
+	// is killed the kernel ends the go command; it looks at the thread that started it, which therefore must live as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 
@@ -190,14 +195,24 @@ func (m moduleVersion) String() string { return m.path + "@" + m.version }
 
 // download fetches a module into the module cache and returns its directory.
 func (t *goTool) download(ctx context.Context, m moduleVersion) (string, error) {
-	return t.moduleField(ctx, "Dir", "mod", "download", "-json", m.String())
+	dir, err := t.moduleField(ctx, "Dir", "mod", "download", "-json", m.String())
+	if err != nil {
+		return "", lookupError(m, err)
+	}
+	return dir, nil
+}
+
+// lookupError says what to do about a module that can't be had.
+func lookupError(m moduleVersion, err error) error {
+	return fmt.Errorf("get module %s: %w\nCheck the version and the module proxy (go env GOPROXY); \"go list -m -versions %s\" lists versions",
+		m, err, m.path)
 }
 
 // goModOf returns the text of a module's own go.mod; the module itself is not fetched.
 func (t *goTool) goModOf(ctx context.Context, m moduleVersion) ([]byte, error) {
 	path, err := t.moduleField(ctx, "GoMod", "list", "-m", "-json", m.String())
 	if err != nil {
-		return nil, fmt.Errorf("look up %s: %w", m, err)
+		return nil, lookupError(m, err)
 	}
 	return os.ReadFile(path)
 }
@@ -211,7 +226,7 @@ func (t *goTool) moduleField(ctx context.Context, field string, args ...string) 
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // empty
 	out, err := t.output(ctx, dir, args...)
-	// "go mod download" reports why in the JSON and exits 1.
+	// Both commands say what went wrong in the JSON, the one as a text and the other as an object.
 	info := map[string]any{}
 	if jsonErr := json.Unmarshal(out, &info); jsonErr != nil {
 		if err != nil {
@@ -219,15 +234,18 @@ func (t *goTool) moduleField(ctx context.Context, field string, args ...string) 
 		}
 		return "", fmt.Errorf("read output of go %s: %w", strings.Join(args, " "), jsonErr)
 	}
-	if reason, ok := info["Error"].(string); ok {
-		return "", fmt.Errorf("%s: check the version and the module proxy (go env GOPROXY)", reason)
+	switch reason := info["Error"].(type) {
+	case string:
+		return "", errors.New(reason)
+	case map[string]any:
+		return "", fmt.Errorf("%v", reason["Err"])
 	}
 	if err != nil {
 		return "", err
 	}
 	value, ok := info[field].(string)
 	if !ok {
-		return "", fmt.Errorf("go %s said nothing about %s", strings.Join(args, " "), field)
+		return "", fmt.Errorf("the module proxy lists this version but does not serve it: no %s from go %s", field, strings.Join(args, " "))
 	}
 	return value, nil
 }

@@ -82,7 +82,5 @@ func (b *Builder) Source(ctx context.Context, path, version string) (string, err
 	if err != nil {
 		return "", err
 	}
-	m := moduleVersion{path, version}
-	dir, err := tool.download(ctx, m)
-	return dir, wrap("fetch "+m.String(), err)
+	return tool.download(ctx, moduleVersion{path, version})
 }
