@@ -8,12 +8,15 @@
 // The package needs a Go toolchain and a module proxy, and nothing else: no container engine, no checkout, no root. It does not
 // make images or manifests (see package bundle) and it does not start what it built.
 //
-// The binaries are upstream's code at upstream's version, with two differences that are worth knowing:
+// The binaries are upstream's code at upstream's version, with three differences that are worth knowing:
 //
 //   - A few sets are built with the dependency versions of another set where the two can share compiled packages (see
-//     alignment in versions.go); that is what keeps a cold build short.
+//     alignment in versions.go); that is what keeps a cold build short. For the same reason no set uses build tags; upstream
+//     builds Cluster API v1.14 with fieldsv1string, which saves memory and changes nothing else.
+//   - The docker provider's manager reports its version, which upstream's does not.
 //   - cert-manager publishes no main packages in its module, so its three programs have mains of our own around its real
-//     controllers, webhook and CA injector. ACME, Vault and Venafi issuers and the ingress and gateway shims are left out.
+//     controllers, webhook and CA injector. Left out are the ACME, Vault and Venafi issuers, the ingress and gateway shims, the
+//     CertificateSigningRequest controllers, configuration files and profiling; flags of these are accepted and not used.
 package build
 
 import (
