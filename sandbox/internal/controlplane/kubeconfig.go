@@ -15,6 +15,8 @@ import (
 // proxy.
 func writeKubeconfigs(c Config, f Files, p *pki) error {
 	admin := identity{"kubernetes-admin", []string{"system:masters"}}
+	// The node agent watches all Secrets and ConfigMaps at once, which the Node authorizer does not allow a node; hence the second group.
+	node := identity{"system:node:" + c.NodeName, []string{"system:nodes", "system:masters"}}
 	configs := []struct {
 		path  string
 		id    identity
@@ -24,7 +26,7 @@ func writeKubeconfigs(c Config, f Files, p *pki) error {
 		{f.AdminKubeconfig(), admin, ""},
 		{f.conf("controller-manager.conf"), identity{"system:kube-controller-manager", nil}, ""},
 		{f.conf("scheduler.conf"), identity{"system:kube-scheduler", nil}, ""},
-		{f.NodeKubeconfig(), identity{"system:node:" + c.NodeName, []string{"system:nodes"}}, ""},
+		{f.NodeKubeconfig(), node, ""},
 	}
 	for _, k := range configs {
 		leaf, err := p.sign(client(k.id), p.ca)

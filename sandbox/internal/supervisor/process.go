@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"k8s.io/utils/clock"
 
@@ -20,9 +19,6 @@ import (
 
 // tailLines is how much of a log an error message carries.
 const tailLines = 12
-
-// stopGrace is how long a child may take to end after it was asked to.
-const stopGrace = 3 * time.Second
 
 // processComponent makes a component of a child process whose output goes to a log file.
 func processComponent(c controlplane.Component, l Layout, clk clock.Clock) *component {
@@ -39,6 +35,7 @@ func processComponent(c controlplane.Component, l Layout, clk clock.Clock) *comp
 	}
 }
 
+// runProcess runs a child until it ends or ctx does. Then it is killed without ceremony: the state of a sandbox that stops is thrown away.
 func runProcess(ctx context.Context, c controlplane.Component, logPath string, started func(int)) error {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -47,8 +44,6 @@ func runProcess(ctx context.Context, c controlplane.Component, logPath string, s
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = stopGrace
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
