@@ -183,6 +183,13 @@ func checkObjects(component string, objects []located) error {
 		if missing := missingIdentity(o.Unstructured); missing != "" {
 			return problem.Usage(ReasonBadManifest, o.document.where(0), "component %q: the object in document %d has no %s", component, o.document.number, missing)
 		}
+		for _, field := range []string{"labels", "annotations"} {
+			// Left alone, a value such as yes would make all of them vanish when a label is added.
+			if _, _, err := unstructured.NestedStringMap(o.Object, "metadata", field); err != nil {
+				return problem.Usage(ReasonBadManifest, o.document.where(0), "component %q: the %s of %s in document %d are not all text", component, field, objectKey(o.Unstructured), o.document.number).
+					WithCause(err).WithRemedy("put their values in quotes")
+			}
+		}
 		key := objectKey(o.Unstructured)
 		if first, ok := seen[key]; ok {
 			return problem.Usage(ReasonDuplicateObject, o.document.where(0), "component %q: %s in document %d is there already, see %s", component, key, o.document.number, first.where(0))

@@ -30,8 +30,10 @@ const (
 	PhaseCertificates
 	// PhaseDefinitions creates CustomResourceDefinitions.
 	PhaseDefinitions
-	// PhaseAccess creates service accounts, roles and bindings, and classes and quotas that Pods are admitted by.
+	// PhaseAccess creates service accounts and roles, and classes and quotas that Pods are admitted by.
 	PhaseAccess
+	// PhaseBindings gives roles; the API server looks at the role when it admits a binding.
+	PhaseBindings
 	// PhaseConfig creates what Pods mount.
 	PhaseConfig
 	// PhaseServices creates Services and what else routes to Pods.
@@ -55,8 +57,8 @@ func kindPhases() map[string]Phase {
 		"ServiceAccount":                   PhaseAccess,
 		"ClusterRole":                      PhaseAccess,
 		"Role":                             PhaseAccess,
-		"ClusterRoleBinding":               PhaseAccess,
-		"RoleBinding":                      PhaseAccess,
+		"ClusterRoleBinding":               PhaseBindings,
+		"RoleBinding":                      PhaseBindings,
 		"PriorityClass":                    PhaseAccess,
 		"RuntimeClass":                     PhaseAccess,
 		"ResourceQuota":                    PhaseAccess,
