@@ -70,17 +70,25 @@ func (f *Fetcher) Fetch(ctx context.Context, base Base, src v1alpha1.Source) ([]
 		if err != nil {
 			return nil, err
 		}
-		return data, checkDigest(src, release.Digest(data))
+		return verified(src, data)
 	case src.URL != "":
 		data, err := f.download(ctx, src)
 		if err != nil {
 			return nil, err
 		}
-		return data, checkDigest(src, release.Digest(data))
+		return verified(src, data)
 	case src.OCI != "":
 		return f.pullStream(ctx, src)
 	}
 	return nil, problem.Usage(release.ReasonBadSource, "", "exactly one of path, url and oci is wanted, none is given")
+}
+
+// verified returns the bytes of a source if they are those that the source wants.
+func verified(src v1alpha1.Source, data []byte) ([]byte, error) {
+	if err := checkDigest(src, release.Digest(data)); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // checkDigest compares the digest of what was fetched with the one that the source wants.

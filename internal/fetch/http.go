@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/release"
@@ -68,6 +70,9 @@ func (f *Fetcher) unreachable(parent context.Context, what string, err error) er
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return unreachable(what, fmt.Sprintf("no answer within %s", f.timeout()), err)
+	}
+	if answer, ok := errors.AsType[*transport.Error](err); ok {
+		return unreachable(what, registryAnswer(answer), err)
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return unreachable(what, u.Err.Error(), err)

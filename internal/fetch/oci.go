@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/problem"
@@ -108,6 +110,22 @@ func (f *Fetcher) remoteOptions(ctx context.Context) []remote.Option {
 		options = append(options, remote.WithTransport(f.HTTP.Transport))
 	}
 	return options
+}
+
+// registryAnswer puts the error of a registry in the user's words.
+func registryAnswer(answer *transport.Error) string {
+	has := func(code transport.ErrorCode) bool {
+		return slices.ContainsFunc(answer.Errors, func(d transport.Diagnostic) bool { return d.Code == code })
+	}
+	switch {
+	case has(transport.ManifestUnknownErrorCode):
+		return "the registry has no such tag or digest"
+	case has(transport.NameUnknownErrorCode):
+		return "the registry has no such repository"
+	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
+		return "the registry refuses access, log in to it first, for example with \"docker login\""
+	}
+	return answer.Error()
 }
 
 // unpacker collects the files of an artifact's layers.
