@@ -42,6 +42,8 @@ type stateEntry struct {
 	content string
 	// compared is the result of the dry run for content.
 	compared comparison
+	// written is when somebody last changed the object, by the API server's clock.
+	written time.Time
 	// live is the object, without what is big and not needed again.
 	live *unstructured.Unstructured
 }
@@ -158,6 +160,17 @@ func contentKey(u *unstructured.Unstructured) (string, error) {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// lastWrite returns when an object's content was last written.
+func lastWrite(u *unstructured.Unstructured) time.Time {
+	last := u.GetCreationTimestamp().Time
+	for _, e := range u.GetManagedFields() {
+		if e.Time != nil && e.Subresource == "" && e.Time.After(last) {
+			last = e.Time.Time
+		}
+	}
+	return last
 }
 
 // pruned returns an object without the parts that are big and not read again.

@@ -153,6 +153,13 @@ func (b *bench) apply(t *testing.T, u *unstructured.Unstructured) {
 	}
 }
 
+func (b *bench) remove(t *testing.T, u *unstructured.Unstructured) {
+	t.Helper()
+	if err := b.client(t, u).Delete(t.Context(), u.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("delete %s: %v", world.RefOf(u), err)
+	}
+}
+
 func (b *bench) patch(t *testing.T, u *unstructured.Unstructured, patch string, subresources ...string) {
 	t.Helper()
 	b.patchAs(t, "test", u, patch, subresources...)
@@ -203,6 +210,7 @@ func TestObserve(t *testing.T) {
 	t.Run("unchanged objects cost few requests", b.cost)
 	t.Run("the fleet is read in any version", b.fleet)
 	t.Run("an API server that is away is a retryable error", b.unavailable)
+	t.Run("webhooks and conversions are called", b.probes)
 	if n := b.requests.writes.Load(); n != 0 {
 		t.Errorf("the observer made %d writes, want none", n)
 	}

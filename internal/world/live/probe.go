@@ -17,6 +17,10 @@ import (
 const (
 	// probeTimeout bounds one call of a probe. A webhook that takes longer stops every user of its kind.
 	probeTimeout = 5 * time.Second
+	// probeSettle is how old a webhook configuration has to be: API servers learn of a change a moment after it is made,
+	// and until then a request goes through without the webhook, which looks like an answer. Times in objects are whole
+	// seconds, so this is one second at least.
+	probeSettle = 2 * time.Second
 	// probeCauses bounds how many silent webhooks of one object are named.
 	probeCauses = 5
 )
@@ -90,6 +94,9 @@ func (r *round) probe(ctx context.Context, members []*task, objects []world.Obje
 		case !objects[i].InSync:
 			objects[i].Health = unprobed(objects[i], "it is called once it is at its target")
 			continue
+		case r.fresh(t.written):
+			objects[i].Health = unprobed(objects[i], "it was changed just now, and is called once the API server knows")
+			continue
 		}
 		for _, h := range found {
 			hooks, at = append(hooks, h), append(at, i)
@@ -108,6 +115,13 @@ func (r *round) probe(ctx context.Context, members []*task, objects []world.Obje
 		objects[i].Health = probedHealth(i, objects[i], hooks, at, results)
 	}
 	return nil
+}
+
+// fresh tells whether something was written a moment ago. A time in the future is a clock that runs apart, and proves
+// nothing.
+func (r *round) fresh(written time.Time) bool {
+	age := r.at.Sub(written)
+	return age >= 0 && age < probeSettle
 }
 
 // notRolledOut names the first workload of a set that is not at its target; empty if all are.

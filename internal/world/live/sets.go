@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -32,8 +33,9 @@ type task struct {
 	// listed tells that it was, so that no metadata means no object.
 	listed bool
 
-	result world.Object
-	live   *unstructured.Unstructured
+	result  world.Object
+	live    *unstructured.Unstructured
+	written time.Time
 }
 
 // sets observes all wanted objects, each once, and puts the results together by set.
@@ -220,7 +222,7 @@ func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.Partia
 		r.memo.setState(t.key, e)
 	}
 	c := e.compared
-	t.live = e.live
+	t.live, t.written = e.live, e.written
 	t.result.Terminating = e.live.GetDeletionTimestamp() != nil
 	t.result.InSync, t.result.Drift = c.inSync(), c.text()
 	t.result.Immutable, t.result.Refused = c.immutable, c.refused
@@ -254,6 +256,7 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 	} else if e.compared, err = r.dryRun(ctx, t, live); err != nil {
 		return nil, err
 	}
+	e.written = lastWrite(live)
 	e.live = pruned(live)
 	return e, nil
 }
