@@ -1,0 +1,104 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/operation"
+	"github.com/capstan-dev/capstan/internal/render"
+)
+
+// watchPause is how long a watch waits between two looks.
+const watchPause = time.Second
+
+type statusOptions struct {
+	*global
+	watch bool
+}
+
+func statusCommand(g *global) *cobra.Command {
+	o := &statusOptions{global: g}
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show what is installed, what runs, and what is wrong",
+		Args:  arguments(0, 0, "nothing"),
+		RunE:  runs(g, o),
+	}
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again every second, until Ctrl-C")
+	return c
+}
+
+// Complete has nothing to fill in.
+func (o *statusOptions) Complete([]string) error { return nil }
+
+// Validate has nothing to refuse.
+func (o *statusOptions) Validate() error { return nil }
+
+// Run looks once, or until it is interrupted.
+func (o *statusOptions) Run(ctx context.Context) error {
+	return o.with(ctx, func(s session) error {
+		st, err := s.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if !o.watch {
+			return o.write(o.document(ctx, st))
+		}
+		return o.follow(ctx, s, st)
+	})
+}
+
+func (o *statusOptions) document(ctx context.Context, st *operation.Status) *render.Status {
+	out := &render.Status{
+		World: st.World, PlatformVersion: st.PlatformVersion, Open: st.Open, Last: st.Last, Driver: st.Driver, Now: st.At, Next: o.prompt,
+	}
+	if st.Plan != nil {
+		out.Plan = &st.Plan.Spec
+	}
+	if st.Driver != "" {
+		out.Driver += silent(st.At, st.DriverRenewed)
+	}
+	if st.WorldError != nil {
+		out.World, out.WorldError = nil, o.translate(ctx, st.WorldError).Message
+	}
+	return out
+}
+
+// follow shows the status each time it changes: redrawn on a terminal, otherwise one line or one document.
+func (o *statusOptions) follow(ctx context.Context, s reader, st *operation.Status) error {
+	redraw := render.NewRedraw(o.app.streams.Out)
+	last := ""
+	for {
+		if st != nil {
+			d := o.document(ctx, st)
+			line := d.Summary()
+			switch {
+			case !o.structured() && render.IsTerminal(o.app.streams.Out):
+				redraw(d.Text(o.style(o.app.streams.Out)))
+			case line == last && !o.structured():
+			case o.structured():
+				if err := o.write(d); err != nil {
+					return err
+				}
+			default:
+				fmt.Fprintf(o.app.streams.Out, "%s  %s\n", st.At.UTC().Format(time.TimeOnly), line)
+			}
+			last = line
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-o.app.clock.After(watchPause):
+		}
+		var err error
+		if st, err = s.Status(ctx); err != nil && ctx.Err() == nil {
+			o.tell("%s", o.translate(ctx, err).Message)
+		}
+	}
+}
