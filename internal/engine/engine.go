@@ -48,13 +48,8 @@ type Prober interface {
 	Snapshot() []world.Probe
 }
 
-// Errors that a host tells apart.
-var (
-	// ErrRefused is wrapped by errors of a change that the API server will not take however often it is tried.
-	ErrRefused = errors.New("refused by the API server")
-	// ErrNotHeld is wrapped by errors of Lock when another process drives runs.
-	ErrNotHeld = errors.New("another process drives the run")
-)
+// ErrNotHeld is wrapped by errors of Lock when another process drives runs.
+var ErrNotHeld = errors.New("another process drives the run")
 
 // Work is what a run consists of, made from its plan.
 type Work struct {

@@ -45,7 +45,7 @@ func (s *Session) Follow(ctx context.Context, name string, sink event.Sink) (*v1
 	}
 	actuator.Kept = s.tellKept(sink)
 	e := &engine.Engine{
-		Observer: s.observer.Respecting(run.CreationTimestamp.Time), Actuator: actuator, Runs: s.store, Lock: &lock{lease: s.lease, clock: s.clock},
+		Observer: s.observer.Respecting(run.CreationTimestamp.Time), Actuator: actuator, Runs: s.store, Lock: lock{lease: s.lease},
 		Clock: s.clock, Identity: s.lease.Identity().Who(), Events: sink, Work: s.remember(),
 		Prober: &tally{before: run.Status.Fence, now: prober},
 	}
@@ -142,7 +142,7 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 		if err != nil {
 			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
 		}
-		if objects[c.Name], err = release.Decode(data); err != nil {
+		if objects[c.Name], err = release.DecodeObjects(data); err != nil {
 			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
 		}
 	}

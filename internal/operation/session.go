@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -66,7 +65,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // Load fetches, checks and renders a release: everything or nothing.
 func (s *Session) Load(ctx context.Context, ref string) (*release.Bundle, error) {
-	return fetch.New(fetch.Options{}).Load(ctx, ref)
+	return (&fetch.Fetcher{Releases: s.store}).Load(ctx, ref)
 }
 
 // Runs returns all runs, newest first.
@@ -84,32 +83,12 @@ func (s *Session) Observe(ctx context.Context) (*world.World, error) {
 	return s.observer.Observe(ctx, nil)
 }
 
-// lock adapts the lease to the engine.
-type lock struct {
-	lease *store.Lease
-	clock clock.PassiveClock
-	last  time.Time
-}
+// lock is the lease with its errors in the engine's and the user's words.
+type lock struct{ lease *store.Lease }
 
-// Hold acquires the lease the first time and renews it when it is due.
-func (l *lock) Hold(ctx context.Context) error {
-	switch {
-	case l.last.IsZero():
-		if err := l.lease.Acquire(ctx); err != nil {
-			return err
-		}
-	case l.clock.Since(l.last) < l.lease.Interval():
-		return nil
-	default:
-		if err := l.lease.Renew(ctx); err != nil {
-			return lost(err)
-		}
-	}
-	l.last = l.clock.Now()
-	return nil
-}
-
-func lost(err error) error {
+// Hold takes the lease, or renews it when that is due.
+func (l lock) Hold(ctx context.Context) error {
+	err := l.lease.Hold(ctx)
 	if !errors.Is(err, store.ErrLost) {
 		return err
 	}

@@ -37,8 +37,8 @@ func Encode(objects []*unstructured.Unstructured) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeObjects reads what Encode wrote.
-func decodeObjects(data []byte) ([]*unstructured.Unstructured, error) {
+// DecodeObjects reads what Encode wrote.
+func DecodeObjects(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, d := range split("", data) {
 		content, err := decodeDocument("", d)
@@ -92,7 +92,7 @@ func DecodeRendered(data []byte) (*Rendered, error) {
 	if err := yaml.UnmarshalStrict(head, &s); err != nil {
 		return nil, problem.Blocked(ReasonCorrupt, "a stored component can't be read: %v", err).WithCause(err)
 	}
-	objects, err := decodeObjects(append([]byte("---\n"), rest...))
+	objects, err := DecodeObjects(append([]byte("---\n"), rest...))
 	if err != nil {
 		return nil, problem.Blocked(ReasonCorrupt, "the objects of the stored component %q can't be read: %v", s.Component.Name, err).WithCause(err)
 	}
