@@ -55,7 +55,7 @@ func parseUnschedulable(message string) unschedulableWhy {
 	_, total, _ := strings.Cut(head[strings.LastIndex(head, " ")+1:], "/")
 	tail, _, _ = strings.Cut(tail, " preemption:")
 	why := unschedulableWhy{nodes: total}
-	for _, piece := range strings.Split(strings.TrimSuffix(strings.TrimSpace(tail), "."), ", ") {
+	for piece := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(tail), "."), ", ") {
 		count, reason, ok := strings.Cut(piece, " ")
 		if ok && isNumber(count) {
 			why.parts = append(why.parts, unschedulablePart{count: count, reason: strings.TrimSuffix(reason, ".")})

@@ -128,6 +128,7 @@ func (b *bench) fleet(t *testing.T) {
 }
 
 func (b *bench) fleetInterval(t *testing.T) {
+	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	o, err := live.New(live.Options{Config: rest.CopyConfig(b.cfg), Clock: clock})
 	if err != nil {
@@ -155,6 +156,7 @@ func (b *bench) fleetInterval(t *testing.T) {
 // fleetConversion makes v1beta1 the storage version under a conversion webhook that does not answer, as it is when the
 // component that serves it is down.
 func (b *bench) fleetConversion(t *testing.T, before []world.Cluster) {
+	t.Helper()
 	version := func(name string, storage bool) string {
 		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, name, storage)
 	}
@@ -196,15 +198,15 @@ func (b *bench) fleetConversion(t *testing.T, before []world.Cluster) {
 // deleteUnconverted deletes an object while its kind's conversion is switched off, and leaves it switched on.
 func (b *bench) deleteUnconverted(t *testing.T, crd, u *unstructured.Unstructured) {
 	t.Helper()
-	live, err := b.client(t, crd).Get(t.Context(), crd.GetName(), metav1.GetOptions{})
+	before, err := b.client(t, crd).Get(t.Context(), crd.GetName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "webhook", "clientConfig", "url")
+	url, _, _ := unstructured.NestedString(before.Object, "spec", "conversion", "webhook", "clientConfig", "url")
 	b.patch(t, crd, `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
-	var last error
+	client, last := b.client(t, u), error(nil)
 	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = b.client(t, u).Delete(ctx, u.GetName(), metav1.DeleteOptions{})
+		last = client.Delete(ctx, u.GetName(), metav1.DeleteOptions{})
 		return last == nil, nil
 	})
 	if err != nil {
@@ -217,9 +219,9 @@ func (b *bench) deleteUnconverted(t *testing.T, crd, u *unstructured.Unstructure
 func (b *bench) createStored(t *testing.T, text string) (made *unstructured.Unstructured) {
 	t.Helper()
 	u := parse(t, text)
-	var last error
+	client, last := b.client(t, u), error(nil)
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
-		made, last = b.client(t, u).Create(ctx, u, metav1.CreateOptions{})
+		made, last = client.Create(ctx, u, metav1.CreateOptions{})
 		return last == nil, nil
 	})
 	if err != nil {

@@ -35,6 +35,8 @@ func newRequest(ctx context.Context, url string) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 }
 
+func now() time.Time { return clock.RealClock{}.Now() }
+
 // bench is an API server with a client to set scenes and an Observer to look at them.
 type bench struct {
 	cfg      *rest.Config
@@ -351,10 +353,10 @@ func (b *bench) comparison(t *testing.T) {
 		}
 		return w.Sets["x"].Objects[0]
 	}
-	if got = respecting(time.Now().Add(-time.Hour)); !got.InSync {
+	if got = respecting(now().Add(-time.Hour)); !got.InSync {
 		t.Errorf("repaired by hand after the run began: drift %q, want in sync", got.Drift)
 	}
-	if got = respecting(time.Now().Add(time.Hour)); got.InSync || got.Drift != "spec.replicas: 2 to 1" {
+	if got = respecting(now().Add(time.Hour)); got.InSync || got.Drift != "spec.replicas: 2 to 1" {
 		t.Errorf("changed by hand before the run began: in sync %t, drift %q", got.InSync, got.Drift)
 	}
 	if got = b.one(t, world.Present, u); got.InSync {
@@ -463,12 +465,12 @@ func (b *bench) deployment(t *testing.T) {
 	if seen.OK || seen.Message != "Deployment roll/manager: its controller has yet to see the change" {
 		t.Errorf("just applied: %+v", seen)
 	}
-	live, err := b.client(t, u).Get(t.Context(), "manager", metav1.GetOptions{})
+	owner, err := b.client(t, u).Get(t.Context(), "manager", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.patch(t, u, `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}}}`)
-	pod := b.workloadParts(t, live, `{phase: Pending, containerStatuses: [{name: manager, image: x, imageID: '', ready: false, restartCount: 0, state: {waiting: {reason: ErrImagePull, message: 'not found'}}}]}`)
+	pod := b.workloadParts(t, owner, `{phase: Pending, containerStatuses: [{name: manager, image: x, imageID: '', ready: false, restartCount: 0, state: {waiting: {reason: ErrImagePull, message: 'not found'}}}]}`)
 	b.patch(t, u, `{"status":{"observedGeneration":2,"replicas":1,"updatedReplicas":1,"unavailableReplicas":1}}`, "status")
 	got := health()
 	if got.OK || got.Message != "Deployment roll/manager: 0 of 1 Pod available" || got.Progress == seen.Progress {
@@ -485,8 +487,8 @@ func (b *bench) deployment(t *testing.T) {
 	if got = health(); !got.OK || got.Message != "" || got.Causes != nil {
 		t.Errorf("when available: %+v, want OK", got)
 	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	b.patch(t, pod, `{"status":{"containerStatuses":[{"name":"manager","image":"x","imageID":"","ready":true,"restartCount":1,"state":{"running":{"startedAt":"`+now+`"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error"}}}]}}`, "status")
+	started := now().UTC().Format(time.RFC3339)
+	b.patch(t, pod, `{"status":{"containerStatuses":[{"name":"manager","image":"x","imageID":"","ready":true,"restartCount":1,"state":{"running":{"startedAt":"`+started+`"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error"}}}]}}`, "status")
 	if got = health(); got.OK || !strings.Contains(got.Message, "restarted a moment ago") {
 		t.Errorf("ready between two crashes: %+v, want not OK", got)
 	}
@@ -499,11 +501,11 @@ func (b *bench) quiet(t *testing.T) {
 		t.Errorf("an absent Deployment: %+v, want quiet", got)
 	}
 	b.apply(t, u)
-	live, err := b.client(t, u).Get(t.Context(), "manager", metav1.GetOptions{})
+	owner, err := b.client(t, u).Get(t.Context(), "manager", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := b.workloadParts(t, live, "{phase: Running}")
+	pod := b.workloadParts(t, owner, "{phase: Running}")
 	if got := b.one(t, world.Quiet, u); !got.Found || got.InSync {
 		t.Errorf("not scaled down: %+v, want found and not in sync", got)
 	}
@@ -520,8 +522,8 @@ func (b *bench) quiet(t *testing.T) {
 	if got = b.one(t, world.Quiet, u); !got.Found {
 		t.Errorf("deleted with a Pod left: %+v, want found", got)
 	}
-	now := int64(0)
-	if err := b.client(t, pod).Delete(t.Context(), pod.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	atOnce := int64(0)
+	if err := b.client(t, pod).Delete(t.Context(), pod.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &atOnce}); err != nil {
 		t.Fatal(err)
 	}
 	if got = b.one(t, world.Quiet, u); got.Found {
@@ -532,7 +534,7 @@ func (b *bench) quiet(t *testing.T) {
 func (b *bench) conditions(t *testing.T) {
 	crd := b.create(t, "test", anything("cert-manager.io", "Certificate", "Namespaced", "v1"))[0]
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		h := b.one(t, world.Present, crdWanted(t)).Health
+		h := b.one(t, world.Present, crdWanted(t)).Health //nolint:contextcheck // it uses the test's
 		return h != nil && h.OK, nil
 	})
 	if err != nil {
@@ -579,10 +581,10 @@ func (b *bench) cost(t *testing.T) {
 	}
 	want.ID = "cost"
 	measure := func(name string) int64 {
-		before, began := b.requests.all.Load(), time.Now()
+		before, began := b.requests.all.Load(), now()
 		w := b.observe(t, want)
 		n := b.requests.all.Load() - before
-		t.Logf("%s: %d objects, %d requests, %s", name, len(want.Objects), n, time.Since(began).Round(time.Millisecond))
+		t.Logf("%s: %d objects, %d requests, %s", name, len(want.Objects), n, clock.RealClock{}.Since(began).Round(time.Millisecond))
 		for _, o := range w.Sets["cost"].Objects {
 			if !o.InSync {
 				t.Errorf("%s is not in sync: %s%s", o.Ref, o.Drift, o.Refused)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ type answer struct {
 }
 
 // patchNothing sends an empty patch to an object that the webhook would be asked about; made is false if there is none.
-func (r *round) patchNothing(ctx context.Context, a *admissionHook, m *apimeta.RESTMapping) (err error, made bool) { //nolint:revive,staticcheck // the error is the answer, not a failure
+func (r *round) patchNothing(ctx context.Context, a *admissionHook, m *apimeta.RESTMapping) (err error, made bool) { //nolint:revive // the error is the answer, not a failure
 	key := strings.Join([]string{"patch", m.Resource.String(), metav1.FormatLabelSelector(a.namespaceSelector), metav1.FormatLabelSelector(a.objectSelector)}, "|")
 	out := r.answers.get(key, func() answer {
 		o := r.anyObject(ctx, a, m)
@@ -117,7 +118,7 @@ func (r *round) patchNothing(ctx context.Context, a *admissionHook, m *apimeta.R
 }
 
 // createNothing asks for the creation of a minimal object; made is false if none would be in the webhook's scope.
-func (r *round) createNothing(ctx context.Context, a *admissionHook, m *apimeta.RESTMapping) (err error, made bool) { //nolint:revive,staticcheck // the error is the answer, not a failure
+func (r *round) createNothing(ctx context.Context, a *admissionHook, m *apimeta.RESTMapping) (err error, made bool) { //nolint:revive // the error is the answer, not a failure
 	key := strings.Join([]string{"create", m.Resource.String(), metav1.FormatLabelSelector(a.namespaceSelector), metav1.FormatLabelSelector(a.objectSelector)}, "|")
 	out := r.answers.get(key, func() answer {
 		o, fits := minimal(a, m.GroupVersionKind)
@@ -147,9 +148,7 @@ func minimal(a *admissionHook, gvk schema.GroupVersionKind) (*unstructured.Unstr
 	}
 	set := labels.Set{}
 	if a.objectSelector != nil {
-		for k, v := range a.objectSelector.MatchLabels {
-			set[k] = v
-		}
+		maps.Copy(set, a.objectSelector.MatchLabels)
 		for _, e := range a.objectSelector.MatchExpressions {
 			switch e.Operator {
 			case metav1.LabelSelectorOpIn:

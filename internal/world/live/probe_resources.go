@@ -9,7 +9,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 )
@@ -50,25 +49,30 @@ func (r *round) concrete(rule admissionv1.RuleWithOperations) []schema.GroupVers
 	var out []schema.GroupVersionResource
 	for _, group := range rule.APIGroups {
 		for _, version := range rule.APIVersions {
-			if group == "*" {
-				group, version = "", "v1"
-			}
+			gv := schema.GroupVersion{Group: group, Version: version}
 			if version == "*" {
-				version = ""
+				gv.Version = ""
+			}
+			if group == "*" {
+				gv = schema.GroupVersion{Version: "v1"}
 			}
 			for _, resource := range rule.Resources {
-				gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
-				if resource != "*" && resource != "*/*" {
-					if !strings.Contains(resource, "/") {
-						out = append(out, gvr)
-					}
-					continue
-				}
-				out = append(out, r.served(gvr.GroupVersion())...)
+				out = append(out, r.named(gv, resource)...)
 			}
 		}
 	}
 	return out
+}
+
+// named returns the resources that an entry of a rule names; subresources are left out.
+func (r *round) named(gv schema.GroupVersion, resource string) []schema.GroupVersionResource {
+	switch {
+	case resource == "*", resource == "*/*":
+		return r.served(gv)
+	case strings.Contains(resource, "/"):
+		return nil
+	}
+	return []schema.GroupVersionResource{gv.WithResource(resource)}
 }
 
 // served returns the resources of a group, in one version, that can be created and updated.
@@ -87,7 +91,7 @@ func (r *round) served(gv schema.GroupVersion) []schema.GroupVersionResource {
 			continue
 		}
 		for _, res := range l.APIResources {
-			if !strings.Contains(res.Name, "/") && slices.Contains(res.Verbs, "create") && slices.Contains(metav1.Verbs(res.Verbs), "patch") {
+			if !strings.Contains(res.Name, "/") && slices.Contains(res.Verbs, "create") && slices.Contains(res.Verbs, "patch") {
 				out = append(out, found.WithResource(res.Name))
 			}
 		}

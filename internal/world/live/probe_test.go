@@ -4,6 +4,7 @@
 package live_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,12 +19,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -43,7 +46,7 @@ func newAuthority(t *testing.T) authority {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: now().Add(-time.Hour), NotAfter: now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -64,7 +67,7 @@ func (a authority) issue(t *testing.T, name string) (tls.Certificate, []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: now().Add(-time.Hour), NotAfter: now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
@@ -121,7 +124,11 @@ func (h *hookServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	delete(review, "request")
 	review["response"] = response
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(review)
+	raw, err := json.Marshal(review)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = w.Write(raw)
 }
 
 const webhookText = `apiVersion: admissionregistration.k8s.io/v1
@@ -191,19 +198,14 @@ func (s *probeScene) observe(t *testing.T, objects ...*unstructured.Unstructured
 func (s *probeScene) eventually(t *testing.T, what string, ok bool, words string, objects ...*unstructured.Unstructured) []*world.Health {
 	t.Helper()
 	var last []*world.Health
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		last = s.observe(t, objects...)
-		all := true
-		for _, h := range last {
-			all = all && h != nil && h.OK == ok && strings.Contains(h.Message, words)
-		}
-		if all {
-			return last
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	for _, h := range last {
-		t.Errorf("%s: %+v, want OK %t with %q", what, h, ok, words)
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		last = s.observe(t, objects...) //nolint:contextcheck // it uses the test's
+		return !slices.ContainsFunc(last, func(h *world.Health) bool {
+			return h == nil || h.OK != ok || !strings.Contains(h.Message, words)
+		}), nil
+	})
+	if err != nil {
+		t.Errorf("%s: %+v, want OK %t with %q", what, *last[0], ok, words)
 	}
 	return last
 }

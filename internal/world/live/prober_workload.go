@@ -43,14 +43,13 @@ func (w *workload) ready(ctx context.Context) error {
 		return nil
 	}
 	client, server, err := w.connect(ctx)
-	if err != nil && w.client == nil {
+	if err == nil {
+		w.close()
+		w.client, w.server, w.stale = client, server, false
+	}
+	if w.client == nil {
 		return err
 	}
-	if err != nil {
-		return nil
-	}
-	w.close()
-	w.client, w.server, w.stale = client, server, false
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,7 +77,7 @@ func awaitReady(t *testing.T, cfg *rest.Config, dir string) {
 			return false, nil //nolint:nilerr // not up yet
 		}
 		_ = resp.Body.Close()
-		return resp.StatusCode == 200, nil
+		return resp.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "kube-apiserver.log"))
@@ -113,7 +114,7 @@ func freePorts(t *testing.T, n int) []int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // only its number is wanted
+		defer l.Close()
 		addr, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			t.Fatal("no TCP address")

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/diagnose"
 )
@@ -120,7 +121,7 @@ func TestCausesComeFromTheNewVersionFirst(t *testing.T) {
 		waitingFor(old, "RunContainerError", "old fault")
 		waitingFor(fresh, "ErrImagePull", "i/o timeout")
 	})
-	h := w.health(diagnose.Facts{At: time.Now()})
+	h := w.health(diagnose.Facts{At: clock.RealClock{}.Now()})
 	var got [][2]any
 	for _, c := range h.Causes {
 		got = append(got, [2]any{c.Object.Name, c.Definite})
@@ -135,11 +136,11 @@ func TestAControllerThatGaveUpIsACauseOnlyWithoutABetterOne(t *testing.T) {
 	t.Parallel()
 	w := rolling(t, func(*corev1.Pod, *corev1.Pod) {})
 	w.failure = "ReplicaSet has timed out progressing."
-	if h := w.health(diagnose.Facts{At: time.Now()}); len(h.Causes) != 1 || h.Causes[0].Object.Kind != "Deployment" {
+	if h := w.health(diagnose.Facts{At: clock.RealClock{}.Now()}); len(h.Causes) != 1 || h.Causes[0].Object.Kind != "Deployment" {
 		t.Errorf("causes are %+v, want the Deployment's own", h.Causes)
 	}
 	waitingFor(w.pods[1], "ErrImagePull", "not found")
-	if h := w.health(diagnose.Facts{At: time.Now()}); len(h.Causes) != 1 || h.Causes[0].Object.Kind != "Pod" {
+	if h := w.health(diagnose.Facts{At: clock.RealClock{}.Now()}); len(h.Causes) != 1 || h.Causes[0].Object.Kind != "Pod" {
 		t.Errorf("causes are %+v, want the Pod's", h.Causes)
 	}
 }
