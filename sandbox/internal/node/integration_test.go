@@ -39,7 +39,7 @@ func TestSandboxRunsPods(t *testing.T) {
 		run += "/" + pattern
 	}
 	cmd, err := netns.Start(netns.Options{
-		Init: []string{exe, "netns-init"}, Argv: []string{exe, "-test.run=" + run, "-test.v=" + vFlag(), "-test.timeout=5m"},
+		Init: []string{exe, "netns-init"}, Argv: []string{exe, "-test.run=" + run, "-test.v=" + vFlag(), "-test.timeout=3m"},
 		Env: append(os.Environ(), envInside+"=1"), Stdout: os.Stdout, Stderr: os.Stderr, DieWithParent: true,
 	})
 	must(t, err)
@@ -139,6 +139,14 @@ func (f *fixture) until(ctx context.Context, t *testing.T, name, what string, ch
 	defer func() {
 		if t.Failed() && last != nil {
 			t.Logf("last status: %+v", last.Status)
+			for _, previous := range []bool{true, false} {
+				data, err := f.client.CoreV1().Pods("default").GetLogs(name, &corev1.PodLogOptions{Previous: previous}).DoRaw(ctx)
+				t.Logf("log (previous: %t): %s %v", previous, data, err)
+			}
+			events, err := f.client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+			for _, e := range events.Items {
+				t.Logf("event: %s %s (%d) %v", e.Reason, e.Message, e.Count, err)
+			}
 		}
 	}()
 	eventually(ctx, t, "Pod "+name+" "+what, func(ctx context.Context) (bool, error) {
@@ -321,7 +329,7 @@ func testInit(ctx context.Context, t *testing.T, f *fixture) {
 }
 
 func testDelete(ctx context.Context, t *testing.T, f *fixture) {
-	f.pod(ctx, t, "delete", []string{"term"}, func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60) })
+	f.pod(ctx, t, "delete", []string{"print=up", "term"}, func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60) })
 	f.until(ctx, t, "delete", "is ready", isReady)
 	follow, err := f.client.CoreV1().Pods("default").GetLogs("delete", &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	must(t, err)

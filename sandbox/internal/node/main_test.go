@@ -63,7 +63,8 @@ func app(args []string) int {
 		case "sleep":
 			d, err := time.ParseDuration(value)
 			if err != nil {
-				return 2
+				fmt.Println(err)
+				return 1
 			}
 			time.Sleep(d)
 		case "serve":

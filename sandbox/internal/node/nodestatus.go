@@ -74,10 +74,8 @@ func (n *nodeStatus) node() *corev1.Node {
 			Capacity:    n.list.DeepCopy(),
 			Allocatable: n.list.DeepCopy(),
 			Conditions:  n.conditions(),
-			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: n.cfg.NodeIP.String()},
-				{Type: corev1.NodeHostName, Address: n.cfg.NodeName},
-			},
+			// No host name: the API server would prefer it, and there is no DNS.
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.cfg.NodeIP.String()}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{
 				KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(n.cfg.Port)}, //nolint:gosec // a port
 			},

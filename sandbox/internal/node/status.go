@@ -58,64 +58,49 @@ func isSidecar(c corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// phaseOf is the kubelet's rule.
+// phaseOf is the kubelet's rule. Succeeded and Failed are for Pods of which
+// nothing runs any more.
 func phaseOf(o observation) corev1.PodPhase {
-	if o.failed {
-		return corev1.PodFailed
+	if o.ended {
+		return lastPhase(o)
 	}
-	policy := o.pod.Spec.RestartPolicy
-	if failed, incomplete := initState(o); failed && policy == corev1.RestartPolicyNever {
-		return corev1.PodFailed
-	} else if incomplete && !o.ended {
+	if initIncomplete(o) {
 		return corev1.PodPending
 	}
-	var running, waiting, stopped, succeeded int
 	for _, c := range o.containers {
-		switch {
-		case c.State.Running != nil:
-			running++
-		case c.State.Terminated != nil:
-			stopped++
-			if c.State.Terminated.ExitCode == 0 {
-				succeeded++
-			}
-		case c.LastTerminationState.Terminated != nil:
-			stopped++
-		default:
-			waiting++
+		if c.State.Waiting != nil && c.LastTerminationState.Terminated == nil {
+			return corev1.PodPending
 		}
-	}
-	all := len(o.containers)
-	switch {
-	case o.ended && succeeded == all:
-		return corev1.PodSucceeded
-	case o.ended:
-		return corev1.PodFailed
-	case waiting > 0:
-		return corev1.PodPending
-	case running > 0 || policy == corev1.RestartPolicyAlways:
-		return corev1.PodRunning
-	case succeeded == all:
-		return corev1.PodSucceeded
-	case policy == corev1.RestartPolicyNever && stopped == all:
-		return corev1.PodFailed
 	}
 	return corev1.PodRunning
 }
 
-// initState says whether an init container has failed, and whether any has
-// still to complete.
-func initState(o observation) (failed, incomplete bool) {
+func lastPhase(o observation) corev1.PodPhase {
+	if o.failed {
+		return corev1.PodFailed
+	}
+	for _, c := range o.containers {
+		if c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+			return corev1.PodFailed
+		}
+	}
+	return corev1.PodSucceeded
+}
+
+// initIncomplete says whether an init container has still to complete.
+func initIncomplete(o observation) bool {
 	for i, c := range o.init {
-		if i < len(o.pod.Spec.InitContainers) && isSidecar(o.pod.Spec.InitContainers[i]) {
-			incomplete = incomplete || !isTrue(c.Started)
+		if isSidecar(o.pod.Spec.InitContainers[i]) {
+			if !o.ended && !isTrue(c.Started) {
+				return true
+			}
 			continue
 		}
-		done := c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
-		incomplete = incomplete || !done
-		failed = failed || c.State.Terminated != nil && !done
+		if c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+			return true
+		}
 	}
-	return failed, incomplete
+	return false
 }
 
 // conditionsOf keeps the conditions of others and sets the kubelet's own.
@@ -124,11 +109,10 @@ func conditionsOf(o observation, phase corev1.PodPhase, now metav1.Time) []corev
 	done := phase == corev1.PodSucceeded
 	set.put(corev1.PodReadyToStartContainers, o.networked && !o.ended, "", "")
 
-	_, incomplete := initState(o)
 	switch {
 	case done:
 		set.put(corev1.PodInitialized, true, "PodCompleted", "")
-	case incomplete:
+	case initIncomplete(o):
 		names := unready(o.init, func(c corev1.ContainerStatus) bool { return c.Ready })
 		set.put(corev1.PodInitialized, false, "ContainersNotInitialized", "containers with incomplete status: "+names)
 	default:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,11 +26,15 @@ func enter(spec *enterSpec) (int, error) {
 		Dir:   cwd(spec.Process),
 		Env:   spec.Env,
 		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: spec.TTY, Setctty: spec.TTY},
+		// No parent-death signal: the child would compare its parent's pid, which
+		// is none of its namespace, and end itself. See killWith.
+		Sys: &syscall.SysProcAttr{Setsid: spec.TTY, Setctty: spec.TTY},
 	}
 	if err := limitChild(spec.Process, attr.Sys); err != nil {
 		return exitFailed, err
 	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	pid, err := syscall.ForkExec(path, spec.Args, attr)
 	if err != nil {
 		return exitFailed, &StartError{Stage: StageExec, Message: fmt.Sprintf("exec %q: %v", path, err)}
@@ -38,7 +43,15 @@ func enter(spec *enterSpec) (int, error) {
 	if err := unix.Close(fdReply); err != nil {
 		return exitFailed, fmt.Errorf("close reply: %w", err)
 	}
+	go killWith(stop, pid)
 	return waitFor(pid)
+}
+
+// killWith passes the end of this process, asked for by SIGTERM, on to the child.
+func killWith(stop <-chan os.Signal, pid int) {
+	<-stop
+	// Gone already is as good.
+	_ = syscall.Kill(pid, syscall.SIGKILL)
 }
 
 func joinNamespaces(pid int) error {

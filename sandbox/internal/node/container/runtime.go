@@ -68,7 +68,7 @@ func (r Runtime) Exec(ctx context.Context, pid int, p Process, tty bool, streams
 	}
 	stop := context.AfterFunc(ctx, func() {
 		// Already gone is as good.
-		_ = cmd.Process.Kill()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 	})
 	exit, err := wait(cmd)
 	if !stop() {
