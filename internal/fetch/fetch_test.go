@@ -73,12 +73,14 @@ func TestFetchFromDisk(t *testing.T) {
 		"a file that is not there":            {v1alpha1.Source{Path: "two.yaml"}, outcome{Err: report{"there is no two.yaml in DIR", "NoFile", 2}}},
 		"a directory without YAML":            {v1alpha1.Source{Path: "none"}, outcome{Err: report{"directory none in DIR has no *.yaml file", "NoFile", 2}}},
 		"a directory with another ending": {v1alpha1.Source{Path: "mixed"}, outcome{Err: report{
-			"only *.yaml files of a directory are read, mixed/b.yml in DIR would be left out (next: rename it to *.yaml, or move it out of the directory)", "NoFile", 2}}},
+			"only *.yaml files of a directory are read, mixed/b.yml in DIR would be left out (next: rename it to *.yaml, or move it out of the directory)", "NoFile", 2,
+		}}},
 		"a file over the limit":      {v1alpha1.Source{Path: "big.yaml"}, outcome{Err: report{"big.yaml is larger than 1 MiB", "SourceTooLarge", 3}}},
 		"a directory over the limit": {v1alpha1.Source{Path: "bigdir"}, outcome{Err: report{"bigdir is larger than 1 MiB", "SourceTooLarge", 3}}},
 		"another digest": {v1alpha1.Source{Path: "one.yaml", Digest: wrongDigest}, outcome{Err: report{
 			"one.yaml is not what the release names: its digest is " + release.Digest([]byte("a: 1\n")) + ", want " + wrongDigest +
-				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3}}},
+				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3,
+		}}},
 		"no source": {v1alpha1.Source{}, outcome{Err: report{"exactly one of path, url and oci is wanted, none is given", "BadSource", 2}}},
 	}
 	for name, tc := range cases {
@@ -169,7 +171,8 @@ func TestFetchFromAnAddress(t *testing.T) {
 		"a password is not repeated": {strings.Replace(gone.URL, "http://", "http://me:secret@", 1) + "/a.yaml", sum, 0, failed("http://me:xxxxx@GONEHOST/a.yaml can't be fetched: dial tcp GONEHOST: connect: connection refused")},
 		"another digest": {server.URL + "/good.yaml", wrongDigest, 0, outcome{Err: report{
 			"WEB/good.yaml is not what the release names: its digest is " + sum + ", want " + wrongDigest +
-				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3}}},
+				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3,
+		}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -225,16 +228,21 @@ func TestFetchFromARegistry(t *testing.T) {
 		"no layers":                   {"empty:v1", "", artifact("oci://HOST/empty:v1 holds no file")},
 		"no YAML files":               {"noyaml:v1", "", artifact("oci://HOST/noyaml:v1 has no *.yaml file")},
 		"no such tag": {"tar:v2", tarDigest, outcome{Err: report{
-			"oci://HOST/tar:v2 can't be fetched: the registry has no such tag or digest (next: check the address and the network, then run the command again)", "SourceUnreachable", 3}}},
+			"oci://HOST/tar:v2 can't be fetched: the registry has no such tag or digest (next: check the address and the network, then run the command again)", "SourceUnreachable", 3,
+		}}},
 		"no such repository": {"nothing:v2", tarDigest, outcome{Err: report{
-			"oci://HOST/nothing:v2 can't be fetched: the registry has no such repository (next: check the address and the network, then run the command again)", "SourceUnreachable", 3}}},
+			"oci://HOST/nothing:v2 can't be fetched: the registry has no such repository (next: check the address and the network, then run the command again)", "SourceUnreachable", 3,
+		}}},
 		"no such digest": {"tar:v1@" + wrongDigest, "", outcome{Err: report{
-			"oci://HOST/tar:v1@" + wrongDigest + " can't be fetched: the registry has no such tag or digest (next: check the address and the network, then run the command again)", "SourceUnreachable", 3}}},
+			"oci://HOST/tar:v1@" + wrongDigest + " can't be fetched: the registry has no such tag or digest (next: check the address and the network, then run the command again)", "SourceUnreachable", 3,
+		}}},
 		"another digest": {"tar:v1", oneDigest, outcome{Err: report{
 			"oci://HOST/tar:v1 is not what the release names: its digest is " + tarDigest + ", want " + oneDigest +
-				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3}}},
+				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3,
+		}}},
 		"no tag": {"tar", tarDigest, outcome{Err: report{
-			`"oci://HOST/tar" is not a reference of the form oci://registry/repository:tag or oci://registry/repository@sha256:..., a tag or digest included`, "BadSource", 2}}},
+			`"oci://HOST/tar" is not a reference of the form oci://registry/repository:tag or oci://registry/repository@sha256:..., a tag or digest included`, "BadSource", 2,
+		}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -52,8 +52,8 @@ func reportOf(err error, hide ...string) report {
 func files(t *testing.T, content map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range content {
-		file := filepath.Join(dir, name)
+	for path, text := range content {
+		file := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +100,9 @@ func tarLayer(t *testing.T, content map[string]string) mutate.Addendum {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		header := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(content[name])), Typeflag: tar.TypeReg}
-		if target, ok := strings.CutPrefix(content[name], "-> "); ok {
+	for _, path := range slices.Sorted(maps.Keys(content)) {
+		header := &tar.Header{Name: path, Mode: 0o600, Size: int64(len(content[path])), Typeflag: tar.TypeReg}
+		if target, ok := strings.CutPrefix(content[path], "-> "); ok {
 			header.Typeflag, header.Linkname, header.Size = tar.TypeSymlink, target, 0
 		}
 		if err := w.WriteHeader(header); err != nil {
@@ -111,7 +111,7 @@ func tarLayer(t *testing.T, content map[string]string) mutate.Addendum {
 		if header.Typeflag == tar.TypeSymlink {
 			continue
 		}
-		if _, err := io.WriteString(w, content[name]); err != nil {
+		if _, err := io.WriteString(w, content[path]); err != nil {
 			t.Fatal(err)
 		}
 	}

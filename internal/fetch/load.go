@@ -156,7 +156,7 @@ func (f *Fetcher) findFile(dir, name string) (found, error) {
 	case info.Size() > f.maxBytes():
 		return found{}, tooLarge(file, f.maxBytes())
 	}
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
 	if err != nil {
 		return found{}, problem.Usage(ReasonNoRelease, "", "%s can't be read: %v", file, cause(err)).WithCause(err)
 	}

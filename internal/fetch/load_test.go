@@ -148,24 +148,33 @@ func TestLoadAnswersEverythingOrOneError(t *testing.T) {
 		"an address":              {ref: "https://example.com/release.yaml", want: report{`a release can't be read from "https://example.com/release.yaml" (next: give a directory, a file, an oci:// reference or the name of a Release)`, "NoRelease", 2}},
 		"an artifact without one": {ref: "oci://HOST/other:v1", want: report{"oci://HOST/other:v1 has no release.yaml", "NoRelease", 2}},
 		"a registry that is not there": {ref: "oci://GONE/other:v1", want: report{
-			"oci://GONE/other:v1 can't be fetched: dial tcp GONE: connect: connection refused (next: check the address and the network, then run the command again)", "SourceUnreachable", 3}},
+			"oci://GONE/other:v1 can't be fetched: dial tcp GONE: connect: connection refused (next: check the address and the network, then run the command again)", "SourceUnreachable", 3,
+		}},
 		"a directory without release": {files: map[string]string{"release.yaml": ""}, want: report{
-			"directory DIR has no release.yaml (next: give a directory with a release.yaml, or the release file itself)", "NoRelease", 2}},
+			"directory DIR has no release.yaml (next: give a directory with a release.yaml, or the release file itself)", "NoRelease", 2,
+		}},
 		"an empty release": {files: map[string]string{"release.yaml": "\n"}, want: report{
-			"DIR/release.yaml: the file is empty, a release was expected (next: write a document with apiVersion: capstan.dev/v1alpha1 and kind: Release)", "ReleaseEmpty", 2}},
+			"DIR/release.yaml: the file is empty, a release was expected (next: write a document with apiVersion: capstan.dev/v1alpha1 and kind: Release)", "ReleaseEmpty", 2,
+		}},
 		"a fault in the release": {files: map[string]string{"release.yaml": strings.Replace(releaseYAML, "needs: [base]", "needs: [bass]", 1)}, want: report{
-			`DIR/release.yaml:11: spec.components[0].needs[0]: component "app" needs "bass", which is not in the release (next: did you mean "base"?)`, "UnknownNeed", 2}},
+			`DIR/release.yaml:11: spec.components[0].needs[0]: component "app" needs "bass", which is not in the release (next: did you mean "base"?)`, "UnknownNeed", 2,
+		}},
 		"a missing file": {files: map[string]string{"base.yaml": ""}, want: report{
-			`DIR/release.yaml:15: component "base": there is no base.yaml in DIR`, "NoFile", 2}},
+			`DIR/release.yaml:15: component "base": there is no base.yaml in DIR`, "NoFile", 2,
+		}},
 		"a broken manifest": {files: map[string]string{"app/b.yaml": "kind: [\n"}, want: report{
-			`app/b.yaml:1: component "app": document 1 is not valid YAML: did not find expected node content`, "BadManifest", 2}},
+			`app/b.yaml:1: component "app": document 1 is not valid YAML: did not find expected node content`, "BadManifest", 2,
+		}},
 		"another digest": {files: map[string]string{"release.yaml": strings.Replace(releaseYAML, "path: base.yaml", "path: base.yaml, digest: "+wrongDigest, 1)}, want: report{
 			`DIR/release.yaml:15: component "base": base.yaml is not what the release names: its digest is ` + release.Digest([]byte(platform()["base.yaml"])) + ", want " + wrongDigest +
-				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3}},
+				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3,
+		}},
 		"an unreachable address": {files: map[string]string{"release.yaml": strings.Replace(releaseYAML, "{path: base.yaml}", unreachable, 1)}, want: report{
-			`DIR/release.yaml:15: component "base": http://GONE/a.yaml can't be fetched: dial tcp GONE: connect: connection refused (next: check the address and the network, then run the command again)`, "SourceUnreachable", 3}},
+			`DIR/release.yaml:15: component "base": http://GONE/a.yaml can't be fetched: dial tcp GONE: connect: connection refused (next: check the address and the network, then run the command again)`, "SourceUnreachable", 3,
+		}},
 		"two faults are answered in the order of the release": {files: map[string]string{"base.yaml": "", "app/b.yaml": "kind: [\n"}, want: report{
-			`app/b.yaml:1: component "app": document 1 is not valid YAML: did not find expected node content (and 1 more component can't be loaded)`, "BadManifest", 2}},
+			`app/b.yaml:1: component "app": document 1 is not valid YAML: did not find expected node content (and 1 more component can't be loaded)`, "BadManifest", 2,
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -67,12 +67,11 @@ func checkOwners(components []*Rendered) error {
 		for _, o := range c.Objects {
 			key := objectKey(o)
 			if other, ok := owners[key]; ok {
-				p := problem.Usage(ReasonDuplicateObject, "", "components %q and %q both have %s", other, c.Component.Name, key).
-					WithRemedy("leave it out of one of them")
-				if o.GetKind() == "Namespace" && c.Component.Provider != nil {
-					p.WithRemedy("give the providers namespaces of their own") // clusterctl adds the Namespace to each.
+				remedy := "leave it out of one of them"
+				if o.GetKind() == "Namespace" && c.Component.Provider != nil { // clusterctl adds the Namespace to each.
+					remedy = "give the providers namespaces of their own"
 				}
-				return p
+				return problem.Usage(ReasonDuplicateObject, "", "components %q and %q both have %s", other, c.Component.Name, key).WithRemedy("%s", remedy)
 			}
 			owners[key] = c.Component.Name
 		}

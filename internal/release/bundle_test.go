@@ -57,7 +57,8 @@ func TestAStoredComponentThatWasChangedIsRefused(t *testing.T) {
 		want report
 	}{
 		"another name": {bytes.Replace(encoded, []byte("component: a\n  name: a\n"), []byte("component: a\n  name: b\n"), 1), report{
-			`the stored component "a" was changed: its digest is ` + changed.Digest + `, want ` + render(t, manifest("a"), configMap("a")).Digest, "Corrupt", 3}},
+			`the stored component "a" was changed: its digest is ` + changed.Digest + `, want ` + render(t, manifest("a"), configMap("a")).Digest, "Corrupt", 3,
+		}},
 		"cut off":  {encoded[:20], report{"a stored component is incomplete", "Corrupt", 3}},
 		"not ours": {[]byte("a: b\n---\nc: d\n"), report{`a stored component can't be read: error unmarshaling JSON: while decoding JSON: json: unknown field "a"`, "Corrupt", 3}},
 	}
@@ -118,10 +119,14 @@ func TestABundleRefusesTwoOwnersOfAnObject(t *testing.T) {
 		components []*release.Rendered
 		want       report
 	}{
-		"an object in two manifests": {[]*release.Rendered{render(t, manifest("a"), configMap("x")), render(t, manifest("b"), configMap("x"))},
-			report{`components "a" and "b" both have ConfigMap x (next: leave it out of one of them)`, "DuplicateObject", 2}},
-		"providers in one namespace": {[]*release.Rendered{render(t, demo(), string(testdata(t, "provider.yaml"))), render(t, shared, configMap("x"))},
-			report{`components "demo" and "shared" both have Namespace demo-system (next: give the providers namespaces of their own)`, "DuplicateObject", 2}},
+		"an object in two manifests": {
+			[]*release.Rendered{render(t, manifest("a"), configMap("x")), render(t, manifest("b"), configMap("x"))},
+			report{`components "a" and "b" both have ConfigMap x (next: leave it out of one of them)`, "DuplicateObject", 2},
+		},
+		"providers in one namespace": {
+			[]*release.Rendered{render(t, demo(), string(testdata(t, "provider.yaml"))), render(t, shared, configMap("x"))},
+			report{`components "demo" and "shared" both have Namespace demo-system (next: give the providers namespaces of their own)`, "DuplicateObject", 2},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

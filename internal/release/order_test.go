@@ -61,12 +61,18 @@ func TestOrderRefusesWhatHasNone(t *testing.T) {
 		in   []v1alpha1.Component
 		want report
 	}{
-		"a circle of three": {[]v1alpha1.Component{manifest("x"), manifest("a", "c", "x"), manifest("b", "a"), manifest("c", "b")},
-			report{"components need each other in a circle: a -> c -> b -> a", "NeedCycle", 2}},
-		"a circle is named even behind one that waits for it": {[]v1alpha1.Component{manifest("a", "b"), manifest("b", "c"), manifest("c", "b")},
-			report{"components need each other in a circle: b -> c -> b", "NeedCycle", 2}},
-		"an unknown need": {[]v1alpha1.Component{manifest("a"), manifest("b", "z")},
-			report{"components need others that are not in the release: b", "UnknownNeed", 2}},
+		"a circle of three": {
+			[]v1alpha1.Component{manifest("x"), manifest("a", "c", "x"), manifest("b", "a"), manifest("c", "b")},
+			report{"components need each other in a circle: a -> c -> b -> a", "NeedCycle", 2},
+		},
+		"a circle is named even behind one that waits for it": {
+			[]v1alpha1.Component{manifest("a", "b"), manifest("b", "c"), manifest("c", "b")},
+			report{"components need each other in a circle: b -> c -> b", "NeedCycle", 2},
+		},
+		"an unknown need": {
+			[]v1alpha1.Component{manifest("a"), manifest("b", "z")},
+			report{"components need others that are not in the release: b", "UnknownNeed", 2},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@
 package release_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,17 +24,6 @@ releaseSeries:
 - {major: 0, minor: 2, contract: v1beta1}
 `
 
-// update rewrites the golden files.
-func update() bool {
-	f := flag.Lookup("update")
-	return f != nil && f.Value.String() == "true"
-}
-
-func TestMain(m *testing.M) {
-	flag.Bool("update", false, "rewrite the golden files")
-	os.Exit(m.Run())
-}
-
 func demo() v1alpha1.Component {
 	return v1alpha1.Component{
 		Name: "demo", Type: v1alpha1.ComponentProvider, Version: "v0.3.1",
@@ -54,9 +42,10 @@ func testdata(t *testing.T, name string) []byte {
 	return data
 }
 
+// golden compares with a file; UPDATE=1 in the environment rewrites it.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	if update() {
+	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(filepath.Join("testdata", name), got, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -282,40 +271,74 @@ func TestBadContentIsRefusedWithItsPlace(t *testing.T) {
 		raw, metadata string
 		want          report
 	}{
-		"broken YAML names file, document and line": {manifest("tools"), object + "---\n# the second\na: b\nc: d: e\n", "",
-			report{`tools.yaml:7: component "tools": document 2 is not valid YAML: mapping values are not allowed in this context`, "BadManifest", 2}},
-		"in a joined stream it is the file that counts": {manifest("tools"), joined, "",
-			report{`tools/b.yaml:7: component "tools": document 2 is not valid YAML: did not find expected node content`, "BadManifest", 2}},
-		"a separator with something behind it": {manifest("tools"), object + "--- # more\n{kind: }\n", "",
-			report{`tools.yaml:4: component "tools": the object in document 2 has no apiVersion`, "BadManifest", 2}},
-		"no object": {manifest("tools"), "# nothing\n---\n---\nnull\n", "",
-			report{`tools.yaml: component "tools": there is no Kubernetes object in it`, "BadManifest", 2}},
-		"a plain value": {manifest("tools"), "hello\n", "",
-			report{`tools.yaml:1: component "tools": document 1 is not a Kubernetes object but a plain value or list`, "BadManifest", 2}},
-		"an object without name": {manifest("tools"), "\n\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a}\n", "",
-			report{`tools.yaml:1: component "tools": the object in document 1 has no metadata.name`, "BadManifest", 2}},
-		"an object without kind": {manifest("tools"), "apiVersion: v1\nmetadata: {name: a}\n", "",
-			report{`tools.yaml:1: component "tools": the object in document 1 has no kind`, "BadManifest", 2}},
-		"a label that is no text": {manifest("tools"), "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {one: x, debug: yes}}\n", "",
-			report{`tools.yaml:1: component "tools": the labels of Pod a in document 1 are not all text (next: put their values in quotes)`, "BadManifest", 2}},
-		"a List of texts": {manifest("tools"), "apiVersion: v1\nkind: List\nitems: [a]\n", "",
-			report{`tools.yaml:1: component "tools": item 0 of the List in document 1 is not an object`, "BadManifest", 2}},
-		"an object given twice": {manifest("tools"), object + "---\n" + object, "",
-			report{`tools.yaml:4: component "tools": ConfigMap a in document 2 is there already, see tools.yaml:1`, "DuplicateObject", 2}},
-		"a broken variable": {demo(), "a: ${DEMO_REGION}\nb: ${DEMO REGION}\n", "",
-			report{`demo/provider.yaml:2: component "demo": a ${...} can't be read: missing closing brace`, "BadManifest", 2}},
-		"two variables without value": {provider("demo", "AddonProvider"), "a: ${ONE}\nb: ${TWO}\n", "",
-			report{`demo.yaml:1: component "demo" needs a value for variables ONE, TWO (next: set it under variables of the component; the environment is not looked at)`, "MissingVariable", 3}},
-		"a variable that nothing uses": {demo(), object + "data: {a: \"${DEMO_REGIONS:=all}\"}\n", "",
-			report{`demo/provider.yaml: component "demo" sets variable DEMO_REGION, which its manifests do not use (next: did you mean DEMO_REGIONS?)`, "BadVariable", 3}},
-		"two namespaces in a provider": {provider("demo", "AddonProvider"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", "",
-			report{`demo.yaml: component "demo": clusterctl can't use the manifests: failed to detect default target namespace: Invalid manifest. There should be no more than one resource with Kind Namespace in the provider components yaml`, "BadManifest", 2}},
-		"metadata that is not YAML": {provider("demo", "AddonProvider"), object, "a: b: c",
-			report{`metadata: component "demo": the provider metadata can't be read: error converting YAML to JSON: yaml: mapping values are not allowed in this context`, "BadMetadata", 2}},
-		"metadata of another kind": {provider("demo", "AddonProvider"), object, "apiVersion: v1\nkind: Metadata\n",
-			report{`metadata: component "demo": the provider metadata is v1 Metadata, want clusterctl.cluster.x-k8s.io/v1alpha3 Metadata`, "BadMetadata", 2}},
-		"metadata that does not know the version": {provider("demo", "AddonProvider"), object, metadataYAML,
-			report{`metadata: component "demo": the provider metadata has no release series for v1.0.0 (next: use the metadata.yaml that was published with v1.0.0)`, "BadMetadata", 3}},
+		"broken YAML names file, document and line": {
+			manifest("tools"), object + "---\n# the second\na: b\nc: d: e\n", "",
+			report{`tools.yaml:7: component "tools": document 2 is not valid YAML: mapping values are not allowed in this context`, "BadManifest", 2},
+		},
+		"in a joined stream it is the file that counts": {
+			manifest("tools"), joined, "",
+			report{`tools/b.yaml:7: component "tools": document 2 is not valid YAML: did not find expected node content`, "BadManifest", 2},
+		},
+		"a separator with something behind it": {
+			manifest("tools"), object + "--- # more\n{kind: }\n", "",
+			report{`tools.yaml:4: component "tools": the object in document 2 has no apiVersion`, "BadManifest", 2},
+		},
+		"no object": {
+			manifest("tools"), "# nothing\n---\n---\nnull\n", "",
+			report{`tools.yaml: component "tools": there is no Kubernetes object in it`, "BadManifest", 2},
+		},
+		"a plain value": {
+			manifest("tools"), "hello\n", "",
+			report{`tools.yaml:1: component "tools": document 1 is not a Kubernetes object but a plain value or list`, "BadManifest", 2},
+		},
+		"an object without name": {
+			manifest("tools"), "\n\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a}\n", "",
+			report{`tools.yaml:1: component "tools": the object in document 1 has no metadata.name`, "BadManifest", 2},
+		},
+		"an object without kind": {
+			manifest("tools"), "apiVersion: v1\nmetadata: {name: a}\n", "",
+			report{`tools.yaml:1: component "tools": the object in document 1 has no kind`, "BadManifest", 2},
+		},
+		"a label that is no text": {
+			manifest("tools"), "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {one: x, debug: yes}}\n", "",
+			report{`tools.yaml:1: component "tools": the labels of Pod a in document 1 are not all text (next: put their values in quotes)`, "BadManifest", 2},
+		},
+		"a List of texts": {
+			manifest("tools"), "apiVersion: v1\nkind: List\nitems: [a]\n", "",
+			report{`tools.yaml:1: component "tools": item 0 of the List in document 1 is not an object`, "BadManifest", 2},
+		},
+		"an object given twice": {
+			manifest("tools"), object + "---\n" + object, "",
+			report{`tools.yaml:4: component "tools": ConfigMap a in document 2 is there already, see tools.yaml:1`, "DuplicateObject", 2},
+		},
+		"a broken variable": {
+			demo(), "a: ${DEMO_REGION}\nb: ${DEMO REGION}\n", "",
+			report{`demo/provider.yaml:2: component "demo": a ${...} can't be read: missing closing brace`, "BadManifest", 2},
+		},
+		"two variables without value": {
+			provider("demo", "AddonProvider"), "a: ${ONE}\nb: ${TWO}\n", "",
+			report{`demo.yaml:1: component "demo" needs a value for variables ONE, TWO (next: set it under variables of the component; the environment is not looked at)`, "MissingVariable", 3},
+		},
+		"a variable that nothing uses": {
+			demo(), object + "data: {a: \"${DEMO_REGIONS:=all}\"}\n", "",
+			report{`demo/provider.yaml: component "demo" sets variable DEMO_REGION, which its manifests do not use (next: did you mean DEMO_REGIONS?)`, "BadVariable", 3},
+		},
+		"two namespaces in a provider": {
+			provider("demo", "AddonProvider"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", "",
+			report{`demo.yaml: component "demo": clusterctl can't use the manifests: failed to detect default target namespace: Invalid manifest. There should be no more than one resource with Kind Namespace in the provider components yaml`, "BadManifest", 2},
+		},
+		"metadata that is not YAML": {
+			provider("demo", "AddonProvider"), object, "a: b: c",
+			report{`metadata: component "demo": the provider metadata can't be read: error converting YAML to JSON: yaml: mapping values are not allowed in this context`, "BadMetadata", 2},
+		},
+		"metadata of another kind": {
+			provider("demo", "AddonProvider"), object, "apiVersion: v1\nkind: Metadata\n",
+			report{`metadata: component "demo": the provider metadata is v1 Metadata, want clusterctl.cluster.x-k8s.io/v1alpha3 Metadata`, "BadMetadata", 2},
+		},
+		"metadata that does not know the version": {
+			provider("demo", "AddonProvider"), object, metadataYAML,
+			report{`metadata: component "demo": the provider metadata has no release series for v1.0.0 (next: use the metadata.yaml that was published with v1.0.0)`, "BadMetadata", 3},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

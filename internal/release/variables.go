@@ -62,11 +62,11 @@ func checkVariables(c v1alpha1.Component, raw []byte, used map[string]*string) e
 		if _, ok := used[name]; ok {
 			continue
 		}
-		p := problem.Blocked(ReasonBadVariable, "component %q sets variable %s, which its manifests do not use", c.Name, name).
-			WithRemedy("remove it")
+		remedy := "remove it"
 		if guess := nearest(name, slices.Collect(maps.Keys(used))); guess != "" {
-			p.WithRemedy("did you mean %s?", guess)
+			remedy = "did you mean " + guess + "?"
 		}
+		p := problem.Blocked(ReasonBadVariable, "component %q sets variable %s, which its manifests do not use", c.Name, name).WithRemedy("%s", remedy)
 		p.Where = Describe(c.Source)
 		return p
 	}

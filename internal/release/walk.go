@@ -183,8 +183,7 @@ func (w *walker) unknown(key *yaml.Node, path string, names []string) {
 // jsonFields collects the JSON names and types of a struct's fields, those of inlined structs among them.
 func jsonFields(t reflect.Type, into map[string]reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" && strings.Contains(options, "inline") {
 			names = append(names, jsonFields(field.Type, into)...)
@@ -206,10 +205,10 @@ func describeNode(n *yaml.Node) string {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	switch n.Kind {
-	case yaml.MappingNode:
+	if n.Kind == yaml.MappingNode {
 		return "a mapping"
-	case yaml.SequenceNode:
+	}
+	if n.Kind == yaml.SequenceNode {
 		return "a list"
 	}
 	value := n.Value
