@@ -95,6 +95,7 @@ func probeStatus(probes []world.Probe) []v1alpha1.ProbeStatus {
 	for _, p := range probes {
 		s := v1alpha1.ProbeStatus{
 			Cluster: p.Cluster, Total: p.Total, Failed: p.Failed, LongestGap: metav1.Duration{Duration: p.LongestGap},
+			Gaps: slices.Clone(p.Earlier),
 		}
 		for _, g := range p.Gaps {
 			s.Gaps = append(s.Gaps, g.String())

@@ -32,9 +32,10 @@ func (t *tally) Snapshot() []world.Probe {
 			probes[i].Total += old.Total
 			probes[i].Failed += old.Failed
 			probes[i].LongestGap = max(probes[i].LongestGap, old.LongestGap.Duration)
+			probes[i].Earlier = old.Gaps
 		}
 		if !found {
-			probes = append(probes, world.Probe{Cluster: old.Cluster, Total: old.Total, Failed: old.Failed, LongestGap: old.LongestGap.Duration})
+			probes = append(probes, world.Probe{Cluster: old.Cluster, Total: old.Total, Failed: old.Failed, LongestGap: old.LongestGap.Duration, Earlier: old.Gaps})
 		}
 	}
 	return probes

@@ -58,6 +58,8 @@ type Probe struct {
 	LongestGap time.Duration
 	// Gaps are the times without an answer, oldest first; bounded.
 	Gaps []Gap
+	// Earlier are gaps that other processes of the same run saw, in words.
+	Earlier []string
 	// LastError is the last failed call's error, empty if none failed.
 	LastError string
 }

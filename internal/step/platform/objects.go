@@ -152,8 +152,16 @@ func (v *verdict) health(o world.Object) {
 	if o.Health.OK {
 		return
 	}
-	v.wait(o.Ref.String() + ": " + o.Health.Message)
+	v.wait(naming(o.Ref, o.Health.Message))
 	v.causes = append(v.causes, o.Health.Causes...)
+}
+
+// naming makes sure that a message names its object.
+func naming(r world.Ref, message string) string {
+	if strings.Contains(message, r.String()) {
+		return message
+	}
+	return r.String() + ": " + message
 }
 
 func (v *verdict) progress(total int) step.Progress {
