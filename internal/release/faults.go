@@ -50,7 +50,7 @@ const (
 	ReasonUnknownNeed = "UnknownNeed"
 	// ReasonNeedCycle means that components need each other in a circle.
 	ReasonNeedCycle = "NeedCycle"
-	// ReasonBadVariable means that the name of a variable can't be one, or that nothing uses the variable.
+	// ReasonBadVariable means that the name of a variable can't be one, or is most likely misspelt.
 	ReasonBadVariable = "BadVariable"
 	// ReasonMissingVariable means that a manifest uses a variable that has neither value nor default.
 	ReasonMissingVariable = "MissingVariable"

@@ -191,6 +191,15 @@ func TestVariablesOfAManifestAreSubstitutedOnceItNamesAny(t *testing.T) {
 	}
 }
 
+func TestAValueThatNothingUsesIsLetThrough(t *testing.T) {
+	t.Parallel()
+	c := demo()
+	c.Variables["CLUSTER_TOPOLOGY"] = "true" // One set of values may serve several providers.
+	if _, err := release.Render(c, testdata(t, "provider.yaml"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheEnvironmentIsNotLookedAt(t *testing.T) {
 	t.Setenv("DEMO_REGION", "from-the-shell")
 	c := demo()
@@ -319,9 +328,9 @@ func TestBadContentIsRefusedWithItsPlace(t *testing.T) {
 			provider("demo", "AddonProvider"), "a: ${ONE}\nb: ${TWO}\n", "",
 			report{`demo.yaml:1: component "demo" needs a value for variables ONE, TWO (next: set it under variables of the component; the environment is not looked at)`, "MissingVariable", 3},
 		},
-		"a variable that nothing uses": {
+		"a misspelt variable": {
 			demo(), object + "data: {a: \"${DEMO_REGIONS:=all}\"}\n", "",
-			report{`demo/provider.yaml: component "demo" sets variable DEMO_REGION, which its manifests do not use (next: did you mean DEMO_REGIONS?)`, "BadVariable", 3},
+			report{`demo/provider.yaml: component "demo" sets variable DEMO_REGION, which its manifests do not use (next: did you mean DEMO_REGIONS? If not, remove it)`, "BadVariable", 3},
 		},
 		"two namespaces in a provider": {
 			provider("demo", "AddonProvider"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", "",

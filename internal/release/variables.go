@@ -43,8 +43,10 @@ func substitute(c v1alpha1.Component, raw []byte) ([]byte, error) {
 	return processed, nil
 }
 
-// checkVariables makes sure that each variable without default has a value, and each value a use: a misspelt name would
-// otherwise leave the default in place without a word. used holds the default of each variable, nil for none.
+// checkVariables makes sure that each variable without default has a value, and that no value was meant for a variable
+// of almost the same name, whose default would stay in place without a word. used holds the default of each variable, nil
+// for none. Other values without use are let through: one set of values may serve several providers, as it does in a
+// clusterctl configuration.
 func checkVariables(c v1alpha1.Component, raw []byte, used map[string]*string) error {
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -62,15 +64,24 @@ func checkVariables(c v1alpha1.Component, raw []byte, used map[string]*string) e
 		if _, ok := used[name]; ok {
 			continue
 		}
-		remedy := "remove it"
-		if guess := nearest(name, slices.Collect(maps.Keys(used))); guess != "" {
-			remedy = "did you mean " + guess + "?"
+		if meant := misspelt(c, name, used); meant != "" {
+			p := problem.Blocked(ReasonBadVariable, "component %q sets variable %s, which its manifests do not use", c.Name, name).
+				WithRemedy("did you mean %s? If not, remove it", meant)
+			p.Where = Describe(c.Source)
+			return p
 		}
-		p := problem.Blocked(ReasonBadVariable, "component %q sets variable %s, which its manifests do not use", c.Name, name).WithRemedy("%s", remedy)
-		p.Where = Describe(c.Source)
-		return p
 	}
 	return nil
+}
+
+// misspelt returns the variable without a value that differs from name by one or two letters, "" for none.
+func misspelt(c v1alpha1.Component, name string, used map[string]*string) string {
+	for _, candidate := range slices.Sorted(maps.Keys(used)) {
+		if _, set := c.Variables[candidate]; !set && distance(name, candidate) <= 2 {
+			return candidate
+		}
+	}
+	return ""
 }
 
 // findLine names the first line of the manifest that match wants, or the manifest when there is none.
