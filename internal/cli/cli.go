@@ -43,7 +43,7 @@ type app struct {
 }
 
 // Run runs one command line and returns the exit code that is meant. Cancelling ctx stops between two requests; a run
-// that is under way then holds, and can be resumed.
+// that is under way then stands still, and can be resumed.
 func Run(ctx context.Context, streams Streams, args []string) problem.Exit {
 	a := &app{streams: streams, clock: clock.RealClock{}}
 	a.connect = a.connectCluster

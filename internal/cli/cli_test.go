@@ -110,7 +110,7 @@ func TestExitCodes(t *testing.T) {
 		},
 		"an upgrade that is interrupted": {
 			f:    &fake{spec: spec(), interrupt: func() {}, followErr: context.Canceled},
-			args: "upgrade rel --yes", want: 130, err: "run to-v2 holds", writes: []string{"start"},
+			args: "upgrade rel --yes", want: 130, err: "run to-v2 stands still", writes: []string{"start"},
 		},
 		"an upgrade while another process is at work": {
 			f: &fake{spec: spec(), startErr: problem.Blocked("HeldByAnother", "Capstan is already at work")}, args: "upgrade rel --yes",

@@ -40,9 +40,9 @@ func (d *drive) follow(ctx context.Context, run *v1alpha1.Upgrade, spec *v1alpha
 // conclude writes the result and returns the error, if it is one.
 func (d *drive) conclude(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) error {
 	result := render.ResultOf(run)
-	stopped := &render.Stopped{Run: run, Plan: spec, Next: d.prompt}
-	holds := result == render.ResultStopped || result == render.ResultFenceViolated
-	if d.structured() || !holds {
+	why := &render.Stopped{Run: run, Plan: spec, Next: d.prompt}
+	stopped := result == render.ResultStopped || result == render.ResultFenceViolated
+	if d.structured() || !stopped {
 		if err := d.write(&render.Summary{Run: run, Plan: spec, Now: d.app.clock.Now(), Next: d.next(result)}); err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ func (d *drive) conclude(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) error {
 	switch {
 	case result == render.ResultCompleted || result == d.wanted:
 		return nil
-	case holds:
-		return &screened{fault: stopped.Problem(), screen: stopped.Text(d.style(d.app.streams.Err))}
+	case stopped:
+		return &screened{fault: why.Problem(), screen: why.Text(d.style(d.app.streams.Err))}
 	}
 	p := &problem.Error{
 		Reason: string(result), Exit: problem.ExitStopped,
@@ -95,7 +95,7 @@ func (d *drive) progress(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) render.
 func interrupted(g *global, run *v1alpha1.Upgrade) error {
 	p := &problem.Error{
 		Reason: "Interrupted", Exit: problem.ExitInterrupted,
-		Message: fmt.Sprintf("Interrupted: run %s holds where it is. What is done stays done, and controllers that are being swapped go on by themselves", run.Name),
+		Message: fmt.Sprintf("Interrupted: run %s stands still. What is done stays done, and controllers that are being swapped go on by themselves", run.Name),
 	}
 	return p.WithRemedy("%s   (here or on another machine)", g.prompt("resume"))
 }

@@ -48,7 +48,7 @@ func runCommand(g *global, name, short, long string, do func(context.Context, *r
 
 func resumeCommand(g *global) *cobra.Command {
 	return runCommand(g, "resume", "Go on with a run that stopped, was paused or was interrupted",
-		"Goes on where the run holds, judging from the cluster what is done. Nothing is done twice.",
+		"Goes on where the run stands, judging from the cluster what is done. Nothing is done twice.",
 		func(ctx context.Context, o *runOptions, s session) error { return resume(ctx, o.global, s, o.run, "") })
 }
 

@@ -32,9 +32,9 @@ func upgradeCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "upgrade RELEASE",
 		Short: "Move the management cluster to a release, and follow until it is done",
-		Long: "Plans, asks, applies and verifies. It ends when every component is at its target, or holds and says why.\n\n" +
+		Long: "Plans, asks, applies and verifies. It ends when every component is at its target, or stops and says why.\n\n" +
 			"Where a run to the same release has not ended, the upgrade goes on with it, as `capstan resume` does. After an unrequested\n" +
-			"change of the fleet, or a change that the API server refused, it plans anew from where that run holds.\n\n" + releaseHelp,
+			"change of the fleet, or a change that the API server refused, it plans anew from where that run stands.\n\n" + releaseHelp,
 		Args: arguments(1, 1, "a RELEASE"),
 		RunE: runs(g, o),
 	}

@@ -161,14 +161,14 @@ func imageStop() v1alpha1.Stop {
 	}
 }
 
-// stoppedRun holds because of an image that does not exist.
+// stoppedRun stands because of an image that does not exist.
 func stoppedRun() *v1alpha1.Upgrade {
 	u := conditions(movingRun(), metav1.ConditionFalse, v1alpha1.ReasonStopped, metav1.ConditionTrue)
 	u.Status.Stops = []v1alpha1.Stop{imageStop()}
 	return u
 }
 
-// violatedRun holds because a Machine was replaced.
+// violatedRun stands because a Machine was replaced.
 func violatedRun() *v1alpha1.Upgrade {
 	u := conditions(runWith(2), metav1.ConditionFalse, v1alpha1.ReasonFenceViolated, metav1.ConditionTrue)
 	message := `KubeadmControlPlane default/demo of cluster default/demo made Machine demo-x and lost Machine demo-a although nobody asked for it: spec.version from "v1.35.0" to "v1.36.0"`

@@ -24,9 +24,9 @@ const (
 	ResultCompleted Result = "Completed"
 	// ResultNothingToDo means that there was no need for a run.
 	ResultNothingToDo Result = "NothingToDo"
-	// ResultStopped means that a fault holds the run.
+	// ResultStopped means that a fault stopped the run.
 	ResultStopped Result = "Stopped"
-	// ResultFenceViolated means that a workload cluster changed although nobody asked for it, which holds the run.
+	// ResultFenceViolated means that a workload cluster changed although nobody asked for it, which stopped the run.
 	ResultFenceViolated Result = "FenceViolated"
 	// ResultPaused means that the operator holds the run.
 	ResultPaused Result = "Paused"

@@ -26,7 +26,7 @@ const (
 	StateStandingStill State = "StandingStill"
 	// StatePaused means that the operator holds a run.
 	StatePaused State = "Paused"
-	// StateStopped means that a fault holds a run.
+	// StateStopped means that a fault stopped a run.
 	StateStopped State = "Stopped"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
-// Stopped says why a run holds and what to do.
+// Stopped says why a run stopped and what to do.
 type Stopped struct {
 	// Run is the run.
 	Run *v1alpha1.Upgrade
@@ -106,7 +106,7 @@ func objectName(o v1alpha1.ObjectReference) string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// controllerNotes say which controllers run while a run holds: for each stopped component, and for all others at once.
+// controllerNotes say which controllers run while a run is stopped: for each stopped component, and for all others at once.
 func controllerNotes(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) []string {
 	var out []string
 	for _, st := range run.Status.Stops {
