@@ -12,6 +12,7 @@ import (
 	"time"
 
 	vknode "github.com/virtual-kubelet/virtual-kubelet/node"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,10 +82,19 @@ func (n *nodeStatus) node() *corev1.Node {
 			},
 			NodeInfo: corev1.NodeSystemInfo{
 				KubeletVersion: n.cfg.KubeletVersion, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
-				OSImage: "Capstan sandbox", ContainerRuntimeVersion: "capstan://1.0.0",
+				OSImage: "Capstan sandbox", ContainerRuntimeVersion: "capstan://1.0.0", KernelVersion: kernelVersion(),
 			},
 		},
 	}
+}
+
+// kernelVersion is empty when the kernel does not say.
+func kernelVersion() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }
 
 func (n *nodeStatus) conditions() []corev1.NodeCondition {

@@ -22,6 +22,9 @@ func enter(spec *enterSpec) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
+	if err := giveStreams(spec.Process); err != nil {
+		return exitFailed, err
+	}
 	attr := &syscall.ProcAttr{
 		Dir:   cwd(spec.Process),
 		Env:   spec.Env,

@@ -78,6 +78,9 @@ func become(spec *Spec, netNS bool) error {
 	if err != nil {
 		return err
 	}
+	if err := giveStreams(spec.Process); err != nil {
+		return err
+	}
 	if err := dropPrivileges(spec.Process); err != nil {
 		return err
 	}
@@ -92,6 +95,24 @@ func become(spec *Spec, netNS bool) error {
 	unix.Umask(0o022)
 	err = syscall.Exec(path, spec.Args, spec.Env) //nolint:gosec // that is what a container is
 	return &StartError{Stage: StageExec, Message: fmt.Sprintf("exec %q: %v", path, err)}
+}
+
+// giveStreams makes the user own its standard streams, or programs that open
+// /dev/stdout by its name can't. What is no pipe is not the container's alone.
+func giveStreams(p Process) error {
+	for fd := range 3 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return fmt.Errorf("look at standard stream: %w", err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			continue
+		}
+		if err := unix.Fchown(fd, p.UID, p.GID); err != nil {
+			return fmt.Errorf("give standard stream to user: %w", err)
+		}
+	}
+	return nil
 }
 
 // dropPrivileges becomes the wanted user, on this thread.

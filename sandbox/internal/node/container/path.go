@@ -19,7 +19,7 @@ const maxLinks = 64
 // symbolic links are followed, and neither they nor .. lead out. What does not
 // exist is taken as it is written.
 func ResolveIn(root, name string) (string, error) {
-	rest := strings.Split(filepath.Clean("/"+name), "/")
+	rest := strings.Split(name, "/")
 	at, links := "/", 0
 	for len(rest) > 0 {
 		part := rest[0]
