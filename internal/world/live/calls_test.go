@@ -62,7 +62,7 @@ func TestCallServiceAsksTheHooksOwnServerThroughTheProxy(t *testing.T) {
 			if got := r.callService(t.Context(), h); got.verdict != test.want {
 				t.Errorf("verdict is %+v, want %s", got, test.want)
 			}
-			if want := "POST /api/v1/namespaces/n/services/https:hooks:8443/proxy/a/b"; asked != want {
+			if want := "GET /api/v1/namespaces/n/services/https:hooks:8443/proxy/a/b"; asked != want {
 				t.Errorf("asked %q, want %q", asked, want)
 			}
 		})

@@ -43,6 +43,7 @@ func newFleetMemo() fleetMemo {
 // component that serves it is to be repaired, the last picture is shown with its age, so that a run can go on.
 func (r *round) observeFleet(ctx context.Context, w *world.World) error {
 	m := &r.fleet
+	defer func() { w.Management.ClusterAPIVersion = r.clusterAPIVersion() }()
 	if !m.at.IsZero() && r.at.Sub(m.at) < r.fleetInterval && !r.at.Before(m.at) {
 		w.Clusters, w.FleetAt = m.clusters, m.at
 		return nil
@@ -58,6 +59,13 @@ func (r *round) observeFleet(ctx context.Context, w *world.World) error {
 	}
 	w.Clusters, w.FleetAt, w.FleetError = m.clusters, m.at, diagnose.Words(err)
 	return nil
+}
+
+// clusterAPIVersion is what references to Clusters and Machines say; empty while Cluster API is not served.
+func (r *round) clusterAPIVersion() string {
+	r.memo.mu.Lock()
+	defer r.memo.mu.Unlock()
+	return r.fleet.versions[schema.GroupKind{Group: capiGroup, Kind: "Cluster"}]
 }
 
 // fleetParts are the objects that a picture of the fleet is put together from.
@@ -125,6 +133,9 @@ func (r *round) acrossVersions(ctx context.Context, gk schema.GroupKind, read fu
 		return fault(ctx, "find kind "+gk.String(), err)
 	}
 	if len(mappings) == 0 {
+		r.memo.mu.Lock()
+		defer r.memo.mu.Unlock()
+		delete(r.fleet.versions, gk)
 		return nil
 	}
 	apiVersion, mappings := r.preferred(gk, mappings)
@@ -150,12 +161,13 @@ func (r *round) acrossVersions(ctx context.Context, gk schema.GroupKind, read fu
 	return fault(ctx, "list "+mappings[0].Resource.Resource, err)
 }
 
-// preferred returns the API version that references to a kind have, and the mappings with that one's first.
+// preferred returns the API version that references to a kind have, as long as it is served, and the mappings with that
+// one's first.
 func (r *round) preferred(gk schema.GroupKind, mappings []*apimeta.RESTMapping) (string, []*apimeta.RESTMapping) {
 	r.memo.mu.Lock()
 	defer r.memo.mu.Unlock()
-	known, found := r.fleet.versions[gk]
-	if !found {
+	known := r.fleet.versions[gk]
+	if !slices.ContainsFunc(mappings, func(m *apimeta.RESTMapping) bool { return rank(m, known) == 0 }) {
 		known = mappings[0].GroupVersionKind.GroupVersion().String()
 		r.fleet.versions[gk] = known
 	}

@@ -94,8 +94,12 @@ func (b *bench) fleet(t *testing.T) {
 	}}
 	uids := cmpopts.IgnoreFields(world.Cluster{}, "UID")
 	ignore := []cmp.Option{uids, cmpopts.IgnoreFields(world.Owner{}, "UID"), cmpopts.IgnoreFields(world.Machine{}, "UID")}
-	if diff := cmp.Diff(b.observe(t).Clusters, want, ignore...); diff != "" {
+	first := b.observe(t)
+	if diff := cmp.Diff(first.Clusters, want, ignore...); diff != "" {
 		t.Errorf("first reading (-got +want):\n%s", diff)
+	}
+	if got := first.Management.ClusterAPIVersion; got != "cluster.x-k8s.io/v1beta2" {
+		t.Errorf("Cluster API version is %q, want cluster.x-k8s.io/v1beta2", got)
 	}
 	if diff := cmp.Diff(b.observe(t).Clusters, want, ignore...); diff != "" {
 		t.Errorf("second reading, by metadata (-got +want):\n%s", diff)
