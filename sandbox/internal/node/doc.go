@@ -14,9 +14,18 @@
 // with them. It does what a kubelet and a container engine do for a manager
 // process: images, volumes, tokens, probes, restarts, logs, events, status.
 //
-// It does not: programme Services (no kube-proxy: Pods reach the API server
-// and each other's addresses, not cluster IPs), enforce cpu limits, attach
-// persistent volumes, or give a Pod the machine's own files: a hostPath volume
-// is an empty stand-in below Config.Dir. Memory limits are enforced by watching
-// resident memory, so a short burst above the limit may survive.
+// What it does not do, and so a sandbox is not:
+//
+//   - Services: there is no kube-proxy and no DNS. Pods reach the API server and
+//     each other's addresses; the API server reaches webhooks with endpoint
+//     routing. Of Services only that of the API server is in the environment.
+//   - Isolation from someone who means harm: no seccomp, no limits of cpu or disk.
+//     Memory limits are enforced by looking at resident memory twice a second, so
+//     a short burst above the limit survives.
+//   - Users, without root: a plain user's namespace has one id, so all containers
+//     run as that (root inside, without capabilities if they asked for another).
+//   - The machine's files: a hostPath volume is an empty stand-in below
+//     Config.Dir. Persistent and CSI volumes are refused with an event; host
+//     ports, host PID and readiness gates set after the start are ignored.
+//   - Collection of images, attach, ephemeral containers, resize in place.
 package node

@@ -98,6 +98,7 @@ func TestInside(t *testing.T) {
 		"a crashing container backs off":                                    testCrashLoop,
 		"a container over its memory limit is OOMKilled":                    testOOM,
 		"a command that does not exist is a StartError":                     testNoCommand,
+		"a hardened container can't write to its root":                      testHardened,
 		"a Pod waits for its Secret and sees it change":                     testSecret,
 		"init containers run in order and a finished Pod has Succeeded":     testInit,
 		"a deleted Pod gets SIGTERM and is gone":                            testDelete,
@@ -283,6 +284,22 @@ func testNoCommand(ctx context.Context, t *testing.T, f *fixture) {
 	if last == nil || last.Reason != reasonStartError || last.ExitCode != 128 || !strings.Contains(last.Message, "no such file") {
 		t.Errorf("last: %+v", last)
 	}
+}
+
+func testHardened(ctx context.Context, t *testing.T, f *fixture) {
+	f.pod(ctx, t, "hardened", []string{"whoami", "write=/scratch/x:1", "write=/x:1"}, func(p *corev1.Pod) {
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+	})
+	f.until(ctx, t, "hardened", "has Failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	wantLines(t, f.logs(ctx, t, "hardened", corev1.PodLogOptions{}), "pid=1", "open /x: read-only file system")
 }
 
 func testSecret(ctx context.Context, t *testing.T, f *fixture) {
