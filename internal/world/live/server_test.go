@@ -80,7 +80,7 @@ func awaitReady(t *testing.T, cfg *rest.Config, dir string) {
 		return resp.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "kube-apiserver.log"))
+		log, _ := os.ReadFile(filepath.Join(dir, "kube-apiserver.log")) //nolint:gosec // in the test's own directory
 		t.Fatalf("the API server does not become ready: %v\n%s", err, tail(log, 3000))
 	}
 }
@@ -88,11 +88,11 @@ func awaitReady(t *testing.T, cfg *rest.Config, dir string) {
 // start runs a program until the test ends.
 func start(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
-	log, err := os.Create(filepath.Join(dir, filepath.Base(program)+".log"))
+	log, err := os.Create(filepath.Join(dir, filepath.Base(program)+".log")) //nolint:gosec // in the test's own directory
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program, args...) //nolint:gosec // the binaries that the caller names
 	cmd.Stdout, cmd.Stderr = log, log
 	// Killed with the test binary, even if that is killed itself.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
