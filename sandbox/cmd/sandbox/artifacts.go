@@ -56,6 +56,21 @@ func (a *artifacts) controlPlane(ctx context.Context, version string, in *superv
 	return nil
 }
 
+// assets makes sure of a directory with links to etcd and kube-apiserver, which tests against a real API server look for.
+func (a *artifacts) assets(ctx context.Context, version string, in supervisor.Inputs) (string, error) {
+	key := filepath.Base(filepath.Dir(in.Etcd)) + "-" + filepath.Base(filepath.Dir(in.APIServer))
+	return show(a, "directory of test assets", func() (string, error) {
+		return a.builder.Once(ctx, build.Artifact{Kind: "assets", Name: "envtest", Version: version, Key: key}, func(dir string) error {
+			for _, program := range []string{in.Etcd, in.APIServer} {
+				if err := os.Symlink(program, filepath.Join(dir, filepath.Base(program))); err != nil {
+					return err //nolint:wrapcheck // names both paths
+				}
+			}
+			return nil
+		})
+	})
+}
+
 // platform makes sure of Cluster API and cert-manager. An empty certManager means the version that clusterctl of this Cluster API installs.
 func (a *artifacts) platform(ctx context.Context, capi, certManager string) (platform, error) {
 	var p platform
@@ -86,7 +101,7 @@ func (a *artifacts) certManagerOf(ctx context.Context, capi string) (string, err
 		return "", fmt.Errorf("find the source of Cluster API %s: %w", capi, err)
 	}
 	path := filepath.Join(dir, "cmd", "clusterctl", "client", "config", "cert_manager_client.go")
-	source, err := os.ReadFile(path)
+	source, err := os.ReadFile(path) //nolint:gosec // a file of the module cache
 	if err != nil {
 		return "", hint(fmt.Errorf("find the cert-manager version of Cluster API %s: %w", capi, err), "name it with --cert-manager")
 	}

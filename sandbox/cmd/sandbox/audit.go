@@ -89,9 +89,9 @@ func (o *auditOptions) run() error {
 		return fmt.Errorf("open audit log: %w", err)
 	}
 	defer log.Close()
-	print := audit.Text(o.streams.out)
+	show := audit.Text(o.streams.out)
 	if o.output == "json" {
-		print = audit.JSON(o.streams.out)
+		show = audit.JSON(o.streams.out)
 	}
-	return audit.Read(log, o.filter, print)
+	return audit.Read(log, o.filter, show)
 }

@@ -20,6 +20,7 @@ type buildOptions struct {
 	clock      clock.WithTicker
 	kubernetes string
 	capi       []string
+	assets     bool
 }
 
 func newBuildCommand(s streams, clk clock.WithTicker) *cobra.Command {
@@ -32,6 +33,8 @@ of them. What is in the cache already is not built again. 'sandbox up' does the 
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	c.Flags().StringVar(&o.kubernetes, "kubernetes", build.DefaultKubernetes, "Kubernetes version")
+	c.Flags().BoolVar(&o.assets, "print-assets", false,
+		"build only etcd and Kubernetes, and print a directory with both, as KUBEBUILDER_ASSETS wants it")
 	c.Flags().StringSliceVar(&o.capi, "capi", []string{build.DefaultClusterAPI, build.NextClusterAPI}, "Cluster API versions")
 	return c
 }
@@ -45,6 +48,14 @@ func (o *buildOptions) run(ctx context.Context) error {
 	var in supervisor.Inputs
 	if err := a.controlPlane(ctx, o.kubernetes, &in); err != nil {
 		return err
+	}
+	if o.assets {
+		dir, err := a.assets(ctx, o.kubernetes, in)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(o.streams.out, dir)
+		return err //nolint:wrapcheck // says "write /dev/stdout"
 	}
 	if _, err := a.testPod(ctx); err != nil {
 		return err

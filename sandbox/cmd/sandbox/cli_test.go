@@ -131,7 +131,7 @@ func TestLockIsHeldByOneAtATime(t *testing.T) {
 	if !d.alive() {
 		t.Error("with the lock held the sandbox counts as alive")
 	}
-	held.Close()
+	_ = held.Close() // lets the lock go
 	if d.alive() {
 		t.Error("without the lock the sandbox counts as gone")
 	}
@@ -147,7 +147,7 @@ func TestExitCodes(t *testing.T) {
 		"an error":                 {errors.New("x"), 1},
 		"a wrong command line":     {usagef("x"), 2},
 		"an interrupt":             {fmt.Errorf("wait: %w", context.Canceled), 130},
-		"another program's result": {exitStatus(7), 7},
+		"another program's result": {exitStatusError(7), 7},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -166,9 +166,9 @@ func TestProgressIsPlainLinesWithoutATerminal(t *testing.T) {
 		p := newProgress(&b, clock.RealClock{})
 		s := p.step("Build it")
 		s.note("1 of 2")
-		time.Sleep(quietFor + time.Second)
+		clock.RealClock{}.Sleep(quietFor + time.Second)
 		s.note("2 of 2")
-		time.Sleep(time.Second)
+		clock.RealClock{}.Sleep(time.Second)
 		if err := s.end(nil, "built"); err != nil {
 			t.Fatal(err)
 		}

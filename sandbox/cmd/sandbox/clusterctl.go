@@ -49,7 +49,7 @@ func newClusterctlCommand(s streams) *cobra.Command {
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = s.in, s.out, s.errOut
 			err = cmd.Run()
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok && c.Context().Err() == nil {
-				return exitStatus(exit.ExitCode())
+				return exitStatusError(exit.ExitCode())
 			}
 			if err != nil {
 				return fmt.Errorf("run clusterctl: %w", err)
@@ -72,7 +72,7 @@ func clusterctl(ctx context.Context, l supervisor.Layout, spec supervisor.Spec, 
 		return nil, usagef("--capi %s: this sandbox has clusterctl %s", version,
 			strings.Join(slices.Sorted(maps.Keys(spec.Inputs.Clusterctl)), " and "))
 	}
-	cmd := exec.CommandContext(ctx, program.Path, append(args, "--config", program.Config)...)
+	cmd := exec.CommandContext(ctx, program.Path, append(args, "--config", program.Config)...) //nolint:gosec // the user's own arguments
 	cmd.Env = append(append(os.Environ(), bundle.ClusterctlEnv()...), "KUBECONFIG="+controlplane.FilesIn(l.Dir).Kubeconfig())
 	return cmd, nil
 }

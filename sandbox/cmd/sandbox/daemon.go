@@ -129,9 +129,9 @@ func starting(st supervisor.Status) string {
 
 // alive says whether a process of the sandbox still holds the lock.
 func (d daemon) alive() bool {
-	f, err := tryLock(d.layout)
+	f, err := lock(d.layout)
 	if err == nil {
-		f.Close()
+		_ = f.Close() // only lets the lock go
 	}
 	return errors.Is(err, errLocked)
 }
@@ -213,8 +213,11 @@ func loopbackListener() (address string, file *os.File, err error) {
 		return "", nil, fmt.Errorf("open a port on 127.0.0.1: %w", err)
 	}
 	defer l.Close()
-	file, err = l.(*net.TCPListener).File() //nolint:forcetypeassert // "tcp" gives nothing else
-	if err != nil {
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return "", nil, fmt.Errorf("hand on the port %s: it is a %T", l.Addr(), l)
+	}
+	if file, err = tcp.File(); err != nil {
 		return "", nil, fmt.Errorf("hand on the port %s: %w", l.Addr(), err)
 	}
 	return l.Addr().String(), file, nil

@@ -11,10 +11,10 @@ import (
 // errUsage marks a command line that makes no sense.
 var errUsage = errors.New("usage")
 
-// exitStatus carries the exit code of a program that was run on the user's behalf and has said itself what was wrong.
-type exitStatus int
+// exitStatusError carries the exit code of a program that was run on the user's behalf and has said itself what was wrong.
+type exitStatusError int
 
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e exitStatusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // hintError is an error with what to do about it.
 type hintError struct {

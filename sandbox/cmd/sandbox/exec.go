@@ -41,7 +41,7 @@ func newExecCommand(s streams) *cobra.Command {
 				return o.explain(err)
 			}
 			if code != 0 {
-				return exitStatus(code)
+				return exitStatusError(code)
 			}
 			return nil
 		},

@@ -38,7 +38,7 @@ func newKube(l supervisor.Layout) (kube, error) {
 	if err != nil {
 		return kube{}, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
 	}
-	cfg.UserAgent = "capstan-sandbox"
+	cfg.UserAgent = "sandbox-cli" // not "capstan...": `sandbox audit --agent capstan` is about the product
 	cfg.Timeout = requestTimeout
 	cfg.QPS, cfg.Burst = 100, 200
 	typed, err := kubernetes.NewForConfig(cfg)

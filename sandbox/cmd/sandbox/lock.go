@@ -16,23 +16,15 @@ import (
 // errLocked means that a sandbox lives in the directory, or that another command is about to start one there.
 var errLocked = errors.New("the sandbox's directory is in use")
 
-// lock takes the directory's lock. The supervisor inherits the open file and so holds the lock until the last process of the sandbox is gone,
-// however it ends.
+// lock takes the lock of a directory that exists. The supervisor inherits the open file and so holds the lock until the last process of the
+// sandbox is gone, however it ends.
 func lock(l supervisor.Layout) (*os.File, error) {
-	if err := os.MkdirAll(l.Dir, 0o700); err != nil {
-		return nil, hint(fmt.Errorf("make the sandbox's directory: %w", err), "pass --dir with a directory you may write to")
-	}
-	return tryLock(l)
-}
-
-// tryLock is lock for a directory that has to exist.
-func tryLock(l supervisor.Layout) (*os.File, error) {
 	f, err := os.OpenFile(l.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
+		_ = f.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errLocked
 		}

@@ -71,7 +71,7 @@ func exitCode(err error, errOut io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	if code, ok := errors.AsType[exitStatus](err); ok {
+	if code, ok := errors.AsType[exitStatusError](err); ok {
 		return int(code)
 	}
 	fmt.Fprintf(errOut, "sandbox: %v\n", err)

@@ -102,7 +102,7 @@ func readProcess(pid int) (process, error) {
 
 func numbers(s string) ([]int, error) {
 	var out []int
-	for _, f := range strings.Fields(s) {
+	for f := range strings.FieldsSeq(s) {
 		n, err := strconv.Atoi(f)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the caller says of what

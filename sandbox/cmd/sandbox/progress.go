@@ -67,17 +67,17 @@ func (s *step) note(detail string) {
 func (s *step) end(err error, result string) error {
 	close(s.stop)
 	s.stopped.Wait()
-	mark, clear := "ok", ""
+	mark, wipe := "ok", ""
 	if err != nil {
 		mark, result = "FAILED", ""
 	}
 	if s.p.live {
-		clear = "\r\x1b[2K"
+		wipe = "\r\x1b[2K"
 	}
 	if result != "" {
 		result = ": " + result
 	}
-	fmt.Fprintf(s.p.out, "%s%-6s %s%s (%s)\n", clear, mark, s.title, result, seconds(s.p.clock.Since(s.begin)))
+	fmt.Fprintf(s.p.out, "%s%-6s %s%s (%s)\n", wipe, mark, s.title, result, seconds(s.p.clock.Since(s.begin)))
 	return err
 }
 

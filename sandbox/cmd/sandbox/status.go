@@ -135,7 +135,7 @@ func (r *statusReport) print(out io.Writer, clk clock.PassiveClock) {
 	for _, c := range r.Clusters {
 		fmt.Fprintf(w, "%s/%s\t%s\t%t\t%d of %d run\t%s\n", c.Namespace, c.Name, c.Phase, c.Available, c.Running, c.Machines, c.Endpoint)
 	}
-	w.Flush()
+	_ = w.Flush() // as the other prints: a closed stdout ends the program by a signal
 	fmt.Fprintf(out, "\nPods: %d, of which %d are not ready\n", r.Pods, len(r.PodsNotReady))
 	for _, p := range r.PodsNotReady {
 		fmt.Fprintf(out, "  %s/%s: %s (%d restarts)\n", p.Namespace, p.Name, p.Reason, p.Restarts)

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -136,8 +137,8 @@ type nodeAgent struct {
 	offered corev1.ResourceList
 }
 
-func newNodeAgent(l supervisor.Layout, spec supervisor.Spec, f controlplane.Files, pods *netns.PodNetwork, clk clock.WithTicker,
-	log *slog.Logger) (*nodeAgent, error) {
+func newNodeAgent(l supervisor.Layout, spec supervisor.Spec, f controlplane.Files, pods *netns.PodNetwork, clk clock.WithTicker, log *slog.Logger,
+) (*nodeAgent, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", f.NodeKubeconfig())
 	if err != nil {
 		return nil, fmt.Errorf("read node kubeconfig: %w", err)
@@ -196,9 +197,7 @@ func (n *nodeAgent) SetResources(_ context.Context, r supervisor.NodeResources) 
 	if err != nil {
 		return err
 	}
-	for name, q := range list {
-		n.offered[name] = q
-	}
+	maps.Copy(n.offered, list)
 	n.agent.SetCapacity(n.offered.DeepCopy())
 	return nil
 }

@@ -130,6 +130,10 @@ func (o *upOptions) run(ctx context.Context) error {
 	if o.daemon.alive() {
 		return o.already(ctx, p)
 	}
+	// Before minutes of building: can the sandbox live there at all?
+	if err := os.MkdirAll(o.layout.Dir, 0o700); err != nil {
+		return hint(fmt.Errorf("make the sandbox's directory: %w", err), "pass --dir with a directory you may write to")
+	}
 	a, err := newArtifacts(p, o.clock)
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (o *upOptions) start(ctx context.Context, p *progress, held *os.File) error
 	s := p.step("Start control plane and node")
 	err = o.daemon.start(o.spec, held)
 	if err == nil {
-		held.Close() // from here on the supervisor holds the lock alone
+		_ = held.Close() // from here on the supervisor holds the lock alone
 		err = o.daemon.await(ctx, s.note)
 	}
 	if err := s.end(err, "Kubernetes "+o.spec.Kubernetes); err != nil {

@@ -45,8 +45,10 @@ func Components(c Config, f Files) ([]Component, error) {
 	return []Component{
 		{"etcd", c.Binaries.Etcd, etcdArgs(c), plainHealth(loopback("http", etcdClientPort) + "/readyz")},
 		{"kube-apiserver", c.Binaries.APIServer, apiServerArgs(c, f), ready},
-		{"kube-controller-manager", c.Binaries.ControllerManager, controllerManagerArgs(c, f),
-			plainHealth(loopback("https", controllerManagerPort) + "/healthz")},
+		{
+			"kube-controller-manager", c.Binaries.ControllerManager, controllerManagerArgs(c, f),
+			plainHealth(loopback("https", controllerManagerPort) + "/healthz"),
+		},
 		{"kube-scheduler", c.Binaries.Scheduler, schedulerArgs(f), plainHealth(loopback("https", schedulerPort) + "/healthz")},
 	}, nil
 }

@@ -61,8 +61,10 @@ func writePKI(c Config, f Files) (*pki, error) {
 		ca   pair
 		tmpl *x509.Certificate
 	}{
-		{"apiserver", p.ca, server("kube-apiserver", []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-			"kubernetes.default.svc.cluster.local"}, addr, net.IP(serviceIP.AsSlice()), net.IPv4(127, 0, 0, 1))},
+		{"apiserver", p.ca, server("kube-apiserver", []string{
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local",
+		}, addr, net.IP(serviceIP.AsSlice()), net.IPv4(127, 0, 0, 1))},
 		{"kubelet", p.ca, server("system:node:"+c.NodeName, []string{c.NodeName, "localhost"}, addr, net.IPv4(127, 0, 0, 1))},
 		{"apiserver-kubelet-client", p.ca, client(identity{"kube-apiserver-kubelet-client", []string{"system:masters"}})},
 		{"front-proxy-client", frontCA, client(identity{"front-proxy-client", nil})},

@@ -109,14 +109,14 @@ func answer(w http.ResponseWriter, v any, err error) {
 // unixPath gives a socket a path that fits into the kernel's 108 bytes, however long the directory's name is. The file must stay open while
 // the path is used.
 func unixPath(dir, name string) (string, *os.File, error) {
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) //nolint:gosec // the sandbox's own directory
 	if err != nil {
 		return "", nil, fmt.Errorf("open sandbox directory: %w", err)
 	}
 	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), d, nil
 }
 
-func listenUnix(dir, name string) (net.Listener, error) {
+func listenUnix(dir, name string) (*net.UnixListener, error) {
 	path, d, err := unixPath(dir, name)
 	if err != nil {
 		return nil, err

@@ -122,14 +122,14 @@ func TestExecUsesTheCallersStreamsAndReturnsTheExitCode(t *testing.T) {
 	if _, err := io.WriteString(inW, "from stdin\n"); err != nil {
 		t.Fatal(err)
 	}
-	inW.Close()
+	_ = inW.Close() // nothing is buffered
 	dir := t.TempDir()
 	code, err := c.Exec(t.Context(), []string{"/bin/sh", "-c", "cat; echo $WORD; pwd; exit 3"}, []string{"WORD=hello", "PATH=/usr/bin:/bin"}, dir,
 		[3]*os.File{inR, outW, outW})
 	if err != nil {
 		t.Fatal(err)
 	}
-	outW.Close()
+	_ = outW.Close() // nothing is buffered
 	got, err := io.ReadAll(outR)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestExecEndsTheCommandWhenTheCallerGoes(t *testing.T) {
 		t.Error("want an error for the command that was given up")
 	}
 	// The pipe ends when the last process that has it is gone.
-	w.Close()
+	_ = w.Close() // nothing is buffered
 	if _, err := io.ReadAll(r); err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +182,6 @@ func pipe(t *testing.T) (r, w *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close(); w.Close() })
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
 	return r, w
 }

@@ -79,7 +79,7 @@ func (c *Client) HostPID(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, fmt.Errorf("read peer of control socket: %w", err)
 	}
@@ -119,7 +119,7 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	return nil
 }
 
-func dialUnix(ctx context.Context, dir, name string) (net.Conn, error) {
+func dialUnix(ctx context.Context, dir, name string) (*net.UnixConn, error) {
 	path, d, err := unixPath(dir, name)
 	if err != nil {
 		return nil, err
@@ -129,5 +129,9 @@ func dialUnix(ctx context.Context, dir, name string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", name, err)
 	}
-	return conn, nil
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("connect to %s: it is a %T", name, conn)
+	}
+	return u, nil
 }

@@ -61,12 +61,12 @@ func TestAwaitHealthyFailsAtOnceWhenTheProcessEnds(t *testing.T) {
 		defer cancel()
 		c := newTestComponent(func(context.Context) error { return errors.New("bad flag") }, func() error { return errDown })
 		go c.keep(ctx)
-		begin := time.Now()
+		begin := clock.RealClock{}.Now()
 		err := c.awaitHealthy(ctx, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), "bad flag") || !strings.Contains(err.Error(), "the log") {
 			t.Errorf("want an error with the cause and the log, got %v", err)
 		}
-		if waited := time.Since(begin); waited > time.Second {
+		if waited := (clock.RealClock{}).Since(begin); waited > time.Second {
 			t.Errorf("it took %s to see the end of the process", waited)
 		}
 	})
@@ -92,9 +92,9 @@ func TestKeepRestartsWithAGrowingPause(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var starts []time.Duration
-		begin := time.Now()
+		begin := clock.RealClock{}.Now()
 		c := newTestComponent(func(context.Context) error {
-			starts = append(starts, time.Since(begin))
+			starts = append(starts, clock.RealClock{}.Since(begin))
 			if len(starts) == 4 {
 				cancel()
 			}
@@ -126,16 +126,16 @@ func TestWatchCallsAPartUnhealthyOnlyAfterSeveralBadAnswers(t *testing.T) {
 		c.set(StateHealthy, "")
 		go c.watch(ctx)
 		answer = errDown
-		time.Sleep(2*watchInterval + watchInterval/2)
+		clock.RealClock{}.Sleep(2*watchInterval + watchInterval/2)
 		if got := c.snapshot().State; got != StateHealthy {
 			t.Errorf("after two bad answers: got %s, want Healthy", got)
 		}
-		time.Sleep(watchInterval)
+		clock.RealClock{}.Sleep(watchInterval)
 		if got := c.snapshot(); got.State != StateUnhealthy || got.Message != "down" {
 			t.Errorf("after three bad answers: got %+v, want Unhealthy with the reason", got)
 		}
 		answer = nil
-		time.Sleep(watchInterval)
+		clock.RealClock{}.Sleep(watchInterval)
 		if got := c.snapshot().State; got != StateHealthy {
 			t.Errorf("after a good answer: got %s, want Healthy", got)
 		}

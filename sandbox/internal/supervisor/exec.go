@@ -35,18 +35,17 @@ type execResult struct {
 
 // Exec runs argv inside the sandbox and returns its exit code. Ending ctx ends the command.
 func (c *Client) Exec(ctx context.Context, argv, env []string, dir string, streams [3]*os.File) (int, error) {
-	conn, err := dialUnix(ctx, c.dir, execSocket)
+	u, err := dialUnix(ctx, c.dir, execSocket)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer u.Close()
+	stop := context.AfterFunc(ctx, func() { _ = u.Close() })
 	defer stop()
 	data, err := json.Marshal(execRequest{Argv: argv, Env: env, Dir: dir})
 	if err != nil {
 		return 0, fmt.Errorf("encode exec request: %w", err)
 	}
-	u := conn.(*net.UnixConn) //nolint:forcetypeassert // dialUnix makes nothing else
 	rights := unix.UnixRights(int(streams[0].Fd()), int(streams[1].Fd()), int(streams[2].Fd()))
 	if _, _, err := u.WriteMsgUnix(data[:1], rights, nil); err != nil {
 		return 0, fmt.Errorf("send streams: %w", err)
@@ -65,11 +64,11 @@ func (c *Client) Exec(ctx context.Context, argv, env []string, dir string, strea
 }
 
 // serveExec accepts exec requests until ctx ends.
-func (s *Supervisor) serveExec(ctx context.Context, l net.Listener) {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
+func (s *Supervisor) serveExec(ctx context.Context, l *net.UnixListener) {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	for {
-		conn, err := l.Accept()
+		conn, err := l.AcceptUnix()
 		if err != nil {
 			if ctx.Err() == nil {
 				s.cfg.Log.Error("Exec socket closed", "err", err)
@@ -78,7 +77,7 @@ func (s *Supervisor) serveExec(ctx context.Context, l net.Listener) {
 		}
 		s.wg.Go(func() {
 			defer conn.Close()
-			if err := s.exec(ctx, conn.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // a Unix listener
+			if err := s.exec(ctx, conn); err != nil {
 				s.cfg.Log.Error("Exec request failed", "err", err)
 			}
 		})
@@ -89,7 +88,7 @@ func (s *Supervisor) exec(ctx context.Context, u *net.UnixConn) error {
 	req, files, err := readExec(u)
 	defer func() {
 		for _, f := range files {
-			f.Close()
+			_ = f.Close() // the command has its own
 		}
 	}()
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *Supervisor) exec(ctx context.Context, u *net.UnixConn) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, req.Argv[0], req.Argv[1:]...)
+	cmd := exec.CommandContext(ctx, req.Argv[0], req.Argv[1:]...) //nolint:gosec // running what the user asks for is the point
 	cmd.Env, cmd.Dir = req.Env, req.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	res := execResult{}
@@ -107,11 +106,10 @@ func (s *Supervisor) exec(ctx context.Context, u *net.UnixConn) error {
 		s.wg.Go(func() { untilGone(u); cancel() })
 		err = cmd.Wait()
 	}
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		res.Code = exit.ExitCode()
-	case err != nil:
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		res.Code, err = exit.ExitCode(), nil
+	}
+	if err != nil {
 		res.Err = err.Error()
 	}
 	if err := json.NewEncoder(u).Encode(res); err != nil {

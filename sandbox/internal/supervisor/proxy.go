@@ -92,14 +92,14 @@ func copyAndClose(dst net.Conn, src io.Reader) {
 		err = tcp.CloseWrite()
 	}
 	if err != nil || !ok {
-		dst.Close()
+		_ = dst.Close() // see above
 	}
 }
 
 // serve runs an HTTP server on a listener until ctx ends.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { srv.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)

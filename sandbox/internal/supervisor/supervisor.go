@@ -82,8 +82,8 @@ type Supervisor struct {
 func Run(ctx context.Context, cfg Config) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := &Supervisor{cfg: cfg, start: cfg.Clock.Now(), stop: stop, phase: PhaseStarting,
-		inside: netip.AddrPortFrom(cfg.Address, RegistryPort).String()}
+	inside := netip.AddrPortFrom(cfg.Address, RegistryPort).String()
+	s := &Supervisor{cfg: cfg, start: cfg.Clock.Now(), stop: stop, phase: PhaseStarting, inside: inside}
 	if err := os.MkdirAll(cfg.Layout.Logs(), 0o700); err != nil {
 		return fmt.Errorf("make log directory: %w", err)
 	}

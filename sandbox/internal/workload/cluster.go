@@ -13,7 +13,7 @@ import (
 	"text/template"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +25,7 @@ import (
 var manifest string
 
 // fieldOwner owns what this package applies.
-const fieldOwner = "capstan-sandbox"
+const fieldOwner = "sandbox"
 
 // Cluster describes one workload cluster.
 type Cluster struct {
@@ -80,6 +80,6 @@ func (c Cluster) Apply(ctx context.Context, client dynamic.Interface) error {
 
 // resourceOf guesses the resource of a kind; it is right for every kind in the template.
 func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	plural, _ := apimeta.UnsafeGuessKindToResource(gvk)
 	return plural
 }

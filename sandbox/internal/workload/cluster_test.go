@@ -17,11 +17,15 @@ func TestObjects(t *testing.T) {
 		workers int
 		want    []string
 	}{
-		"with workers": {3, []string{"Cluster fleet-1", "DevCluster fleet-1", "DevMachineTemplate fleet-1-control-plane",
+		"with workers": {3, []string{
+			"Cluster fleet-1", "DevCluster fleet-1", "DevMachineTemplate fleet-1-control-plane",
 			"KubeadmControlPlane fleet-1-control-plane", "DevMachineTemplate fleet-1-md-0", "KubeadmConfigTemplate fleet-1-md-0",
-			"MachineDeployment fleet-1-md-0"}},
-		"without workers there is no MachineDeployment": {0, []string{"Cluster fleet-1", "DevCluster fleet-1",
-			"DevMachineTemplate fleet-1-control-plane", "KubeadmControlPlane fleet-1-control-plane"}},
+			"MachineDeployment fleet-1-md-0",
+		}},
+		"without workers there is no MachineDeployment": {0, []string{
+			"Cluster fleet-1", "DevCluster fleet-1",
+			"DevMachineTemplate fleet-1-control-plane", "KubeadmControlPlane fleet-1-control-plane",
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +62,10 @@ func TestCompare(t *testing.T) {
 		"a machine that does not run":     {[]State{{Namespace: "default", Name: "a", Available: true, Machines: 2, Running: 1}}, "1 of 2 Machines"},
 		"a cluster that is not available": {[]State{{Namespace: "default", Name: "a", Machines: 2, Running: 2, Message: "etcd\nis down"}}, "etcd is down"},
 		"a surplus machine is not whole":  {[]State{{Namespace: "default", Name: "a", Available: true, Machines: 3, Running: 3}}, "3 of 2"},
-		"other clusters don't matter at all": {[]State{{Namespace: "default", Name: "a", Available: true, Machines: 2, Running: 2},
-			{Namespace: "default", Name: "b"}}, ""},
+		"other clusters don't matter at all": {[]State{
+			{Namespace: "default", Name: "a", Available: true, Machines: 2, Running: 2},
+			{Namespace: "default", Name: "b"},
+		}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
