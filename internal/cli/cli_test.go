@@ -78,7 +78,7 @@ func TestExitCodes(t *testing.T) {
 		"an acceptance of nothing":          {f: &fake{spec: spec()}, args: "plan rel --accept CAP-Y=tried", want: 2, out: "Blocked: No finding CAP-Y", err: "No finding CAP-Y"},
 		"a plan with nothing to do":         {f: &fake{spec: nothing()}, args: "plan rel", out: "Nothing to do"},
 		"a plan beside another release":     {f: &fake{spec: spec(), open: run()}, args: "plan rel", want: 3, out: "Blocked: Run to-v2", err: "capstan resume"},
-		"a plan of the open run's release":  {f: &fake{spec: spec(), open: run(), continues: true}, args: "plan rel", out: "Under way: run to-v2"},
+		"a plan of the open run's release":  {f: &fake{spec: spec(), open: run(), continues: true}, args: "plan rel", out: "Begun: run to-v2 to this release is under way"},
 		"a release that can't be read":      {f: &fake{loadErr: problem.Usage("Empty", "rel.yaml:1", "The release is empty")}, args: "plan rel", want: 2, err: "rel.yaml:1"},
 		"an upgrade that completes":         {f: &fake{spec: spec(), end: completes()}, args: "upgrade rel --yes", out: "Done: at v2.0.0", err: "Swap a to v2", writes: []string{"start"}},
 		"an upgrade with nothing to do":     {f: &fake{spec: nothing()}, args: "upgrade rel --yes", out: "Already at v2.0.0, nothing to do"},
@@ -225,6 +225,7 @@ func TestAPIErrorsInTheUsersWords(t *testing.T) {
 		"no such host":       {&url.Error{Op: "Get", URL: "https://h", Err: errors.New("no such host")}, "Unreachable", "can't be reached: no such host"},
 		"no answer":          {fmt.Errorf("list: %w", context.DeadlineExceeded), "Unreachable", "no answer in time"},
 		"wrong credentials":  {apierrors.NewUnauthorized("no"), "Unauthorized", "does not accept the kubeconfig's credentials"},
+		"no credentials":     {apierrors.NewForbidden(resource, "", errors.New(`User "system:anonymous" cannot list`)), "Unauthorized", "does not accept"},
 		"missing right":      {apierrors.NewForbidden(resource, "", errors.New("no list")), "Forbidden", "upgrades.capstan.dev is forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,11 @@ func restConfig(g *global) (*rest.Config, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: g.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, kubeconfigProblem(g, err)
+		name := g.context
+		if raw, rawErr := loader.RawConfig(); rawErr == nil && name == "" {
+			name = raw.CurrentContext
+		}
+		return nil, kubeconfigProblem(g, name, err)
 	}
 	config.UserAgent = userAgent()
 	// The engine paces itself, and one who waits for a limiter holds up the run.
@@ -52,7 +56,7 @@ func userAgent() string {
 	return fmt.Sprintf("capstan/%s (%s/%s)", build().Version, runtime.GOOS, runtime.GOARCH)
 }
 
-func kubeconfigProblem(g *global, err error) error {
+func kubeconfigProblem(g *global, name string, err error) error {
 	p := problem.Usage("BadKubeconfig", g.kubeconfig, "The kubeconfig can't be used: %v", err).WithCause(err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -62,8 +66,8 @@ func kubeconfigProblem(g *global, err error) error {
 		p.Reason, p.Message = "NoKubeconfig", "No management cluster is given: there is no kubeconfig, and this is no Pod"
 		return p.WithRemedy("capstan … --kubeconfig FILE, or export KUBECONFIG=FILE")
 	// The error of an override has no type of its own.
-	case clientcmd.IsContextNotFound(err), g.context != "" && strings.Contains(err.Error(), "does not exist"):
-		p.Reason, p.Message, p.Where = "NoSuchContext", fmt.Sprintf("The kubeconfig has no context %q", g.context), "--context"
+	case clientcmd.IsContextNotFound(err), name != "" && strings.Contains(err.Error(), "does not exist"):
+		p.Reason, p.Message = "NoSuchContext", fmt.Sprintf("The kubeconfig has no context %q", name)
 		return p.WithRemedy("see them with: kubectl config get-contexts")
 	}
 	return p.WithRemedy("check it with: kubectl config view")

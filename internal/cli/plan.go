@@ -94,7 +94,7 @@ func (d *drafted) document(g *global, ref string) *render.Plan {
 		Blocking: check.Blocking(d.Spec.Findings, g.accepted), Next: g.prompt(g.upgradeWords(ref)...),
 	}
 	if d.continues {
-		out.Goes, out.Blocking = d.Open.Name, nil
+		out.Goes, out.Blocking = d.Open, nil
 		return out
 	}
 	refused := d.refusal(g)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ func (g *global) translate(ctx context.Context, err error) *problem.Error {
 	case ctx.Err() != nil:
 		p.Reason, p.Message, p.Exit = "Interrupted", "Interrupted", problem.ExitInterrupted
 		return p
-	case apierrors.IsUnauthorized(err):
+	case apierrors.IsUnauthorized(err), anonymous(err):
 		p.Reason, p.Message = "Unauthorized", fmt.Sprintf("The management cluster at %s does not accept the kubeconfig's credentials", g.host)
 		return p.WithRemedy("log in again or renew the kubeconfig, then check with: kubectl auth whoami")
 	case apierrors.IsForbidden(err):
@@ -41,6 +42,11 @@ func (g *global) translate(ctx context.Context, err error) *problem.Error {
 		return p.WithRemedy("check the address in the kubeconfig (--kubeconfig, --context) and that its API server runs: kubectl version")
 	}
 	return p
+}
+
+// anonymous tells that the API server saw no credentials at all.
+func anonymous(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(diagnose.Words(err), `User "system:anonymous"`)
 }
 
 // unreachable says why no answer came, or returns "" if one did.

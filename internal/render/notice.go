@@ -105,7 +105,11 @@ func (d *Explanation) Text(s Style) string {
 // Fault writes an error for people: what, where, and what to do.
 func Fault(s Style, p *problem.Error) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", s.bad("Error:"), p.Message)
+	if p.Exit == problem.ExitInterrupted { // no error: it is what was wanted
+		fmt.Fprintf(&b, "%s\n", p.Message)
+	} else {
+		fmt.Fprintf(&b, "%s %s\n", s.bad("Error:"), p.Message)
+	}
 	if p.Where != "" {
 		fmt.Fprintf(&b, "  Where: %s\n", p.Where)
 	}

@@ -23,8 +23,8 @@ type Plan struct {
 	Blocking []v1alpha1.Finding
 	// Refusal says why else it would be refused, empty if it would not.
 	Refusal string
-	// Goes names an open run that an upgrade to this release goes on with, empty if there is none.
-	Goes string
+	// Goes is the open run that an upgrade to this release goes on with, nil if there is none.
+	Goes *v1alpha1.Upgrade
 	// Accepted are the findings that the reader accepted.
 	Accepted []v1alpha1.AcceptedFinding
 	// Next is the command to type next.
@@ -60,8 +60,8 @@ func (d *Plan) assessment(s Style) string {
 	switch {
 	case len(d.Blocking) > 0:
 		return s.bad("Blocked:") + " " + count(len(d.Blocking), "finding")
-	case d.Goes != "":
-		return s.warn("Under way:") + " run " + d.Goes + " to this release has not ended; an upgrade goes on with it"
+	case d.Goes != nil:
+		return s.warn("Begun:") + fmt.Sprintf(" run %s to this release is %s; an upgrade goes on with it", d.Goes.Name, ResultOf(d.Goes).Word())
 	case d.Refusal != "":
 		return s.bad("Blocked:") + " " + d.Refusal
 	case len(d.Spec.Steps) == 0:

@@ -75,7 +75,7 @@ func (r Result) Word() string {
 	return string(r)
 }
 
-// took is how long a run has taken up to its end, or up to now.
+// took is how long a run has taken up to its end, its stop, or now. How long a stop lasts measures people.
 func took(run *v1alpha1.Upgrade, now time.Time) time.Duration {
 	if run.Status.StartedAt == nil {
 		return 0
@@ -83,7 +83,11 @@ func took(run *v1alpha1.Upgrade, now time.Time) time.Duration {
 	if run.Status.FinishedAt != nil {
 		now = run.Status.FinishedAt.Time
 	}
-	return now.Sub(run.Status.StartedAt.Time)
+	stalled := apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && !resumed(run) {
+		now = stalled.LastTransitionTime.Time
+	}
+	return max(0, now.Sub(run.Status.StartedAt.Time))
 }
 
 func stepsDone(run *v1alpha1.Upgrade) int {

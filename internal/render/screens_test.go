@@ -28,6 +28,8 @@ func screens() map[string]Document {
 	accepted := []v1alpha1.AcceptedFinding{{ID: "CAP-FLEET-AT-REST", Reason: "the cluster is being deleted"}}
 	paused := runWith(3)
 	paused.Spec.Intent = v1alpha1.IntentPause
+	aborted := conditions(runWith(3), metav1.ConditionFalse, v1alpha1.ReasonAborted, metav1.ConditionFalse)
+	aborted.Status.FinishedAt = atp(9)
 	superseded := conditions(runWith(1), metav1.ConditionFalse, v1alpha1.ReasonSuperseded, metav1.ConditionTrue)
 	superseded.Name, superseded.Status.FinishedAt = "to-v1.14.1-20260630-090000", atp(9)
 	return map[string]Document{
@@ -35,11 +37,12 @@ func screens() map[string]Document {
 		"plan-blocked":   &Plan{Name: "plan-dd", Spec: blocked, Blocking: check.Blocking(blocked.Findings, nil), Refusal: "x", Next: prompt("plan", "rel")},
 		"plan-accepted":  &Plan{Name: "plan-dd", Spec: blocked, Blocking: check.Blocking(blocked.Findings, accepted), Accepted: accepted, Next: prompt("plan", "rel")},
 		"plan-under-way": &Plan{Name: "plan-dd", Spec: readySpec(), Refusal: "Run a to v1.12.0 has not ended", Next: prompt("plan", "rel")},
-		"plan-goes-on":   &Plan{Name: "plan-dd", Spec: readySpec(), Goes: "to-v1.14.2-20260701-120000", Next: prompt("upgrade", "rel")},
+		"plan-goes-on":   &Plan{Name: "plan-dd", Spec: readySpec(), Goes: stoppedRun(), Next: prompt("upgrade", "rel")},
 		"plan-nothing":   &Plan{Name: "plan-dd", Spec: doneSpec(), Next: prompt("status")},
 
 		"status-first":    &Status{World: management("v1.13.4", "v1.13.4"), Now: now, Next: prompt},
 		"status-idle":     &Status{World: management("v1.14.2", "v1.14.2"), PlatformVersion: "v1.14.2", Last: completedRun(), Now: now, Next: prompt},
+		"status-between":  &Status{World: management("v1.14.2", "v1.13.4"), PlatformVersion: "v1.13.4", Last: aborted, Now: now, Next: prompt},
 		"status-moving":   &Status{World: management("v1.13.4", "v1.13.4"), PlatformVersion: "v1.13.4", Open: movingRun(), Plan: readySpec(), Driver: "ann@laptop, process 42", Now: now, Next: prompt},
 		"status-standing": &Status{World: management("v1.13.4", "v1.13.4"), Open: runWith(3), Plan: readySpec(), Now: now, Next: prompt},
 		"status-paused":   &Status{World: management("v1.13.4", "v1.13.4"), Open: paused, Plan: readySpec(), Now: now, Next: prompt},

@@ -74,10 +74,7 @@ func (d *Status) State() State {
 func (d *Status) Summary() string {
 	switch d.State() {
 	case StateIdle:
-		if d.PlatformVersion == "" {
-			return "Idle: no release was completed here by Capstan yet"
-		}
-		return "Idle at " + d.PlatformVersion
+		return d.idle()
 	case StateStopped:
 		return fmt.Sprintf("Stopped on the way to %s, %s: %s", d.Open.Spec.To, d.progress(), because(d.Open.Status.Stops))
 	case StatePaused:
@@ -88,6 +85,23 @@ func (d *Status) Summary() string {
 	}
 	return fmt.Sprintf("Moving to %s, %s, %s", d.Open.Spec.To, d.progress(), span(took(d.Open, d.Now)))
 }
+
+func (d *Status) idle() string {
+	at := "no release was completed here by Capstan yet"
+	if d.PlatformVersion != "" {
+		at = "the last completed release is " + d.PlatformVersion
+	}
+	switch {
+	case d.between():
+		return fmt.Sprintf("Idle, part-way: run %s to %s was %s; %s", d.Last.Name, d.Last.Spec.To, ResultOf(d.Last).Word(), at)
+	case d.PlatformVersion != "":
+		return "Idle at " + d.PlatformVersion
+	}
+	return "Idle: " + at
+}
+
+// between tells that the last run ended before its target, so that components may be at versions of either side.
+func (d *Status) between() bool { return d.Last != nil && ResultOf(d.Last) != ResultCompleted }
 
 func (d *Status) progress() string {
 	if d.Plan == nil {
@@ -140,7 +154,11 @@ func (d *Status) headline(s Style) string {
 		return s.bad(d.Summary())
 	case StatePaused, StateStandingStill:
 		return s.warn(d.Summary())
-	case StateIdle, StateMoving:
+	case StateIdle:
+		if d.between() {
+			return s.warn(d.Summary())
+		}
+	case StateMoving:
 	}
 	return s.good(d.Summary())
 }
