@@ -199,7 +199,9 @@ func nudged(st v1alpha1.UpgradeStatus, pod world.Ref) bool {
 	return slices.ContainsFunc(st.Journal, func(e v1alpha1.JournalEntry) bool { return e.Event == "Nudged" && e.Message == nudgeMessage(pod) })
 }
 
-func nudgeMessage(pod world.Ref) string { return "Restarting " + pod.String() + ", which failed before the repair" }
+func nudgeMessage(pod world.Ref) string {
+	return "Restarting " + pod.String() + ", which failed before the repair"
+}
 
 func contestedStop(s state) v1alpha1.Stop {
 	return v1alpha1.Stop{

@@ -47,7 +47,9 @@ func TestJudge(t *testing.T) {
 	}{
 		"nothing happened": {wantUnchanged: 5},
 		"a Machine more is a violation that names owner and Machine": {
-			now:            func(c *world.Cluster) { c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md}) },
+			now: func(c *world.Cluster) {
+				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})
+			},
 			wantUnchanged:  5,
 			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine md-new although nobody asked for it"},
 		},

@@ -83,68 +83,19 @@ func immutable(c *v1alpha1.PlannedComponent, o world.Object) {
 	h.add(c)
 }
 
-// election is what a controller's arguments say about leader election.
-type election struct {
-	// on is "on", "off" or "" where the arguments do not say.
-	on              string
-	lease, leaseNS  string
-	deploymentNS    string
-	containersFound bool
-}
-
-// leaderElection reads the flags that controller-runtime's scaffolding, Cluster API and cert-manager use.
-func leaderElection(deployment *unstructured.Unstructured) election {
-	e := election{deploymentNS: deployment.GetNamespace()}
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	if err != nil {
-		return e
-	}
-	for _, c := range containers {
-		container, ok := c.(map[string]any)
-		if !ok {
-			continue
-		}
-		e.containersFound = true
-		args, _, errArgs := unstructured.NestedStringSlice(container, "args")
-		command, _, errCommand := unstructured.NestedStringSlice(container, "command")
-		if errArgs != nil || errCommand != nil {
-			continue
-		}
-		for _, arg := range slices.Concat(command, args) {
-			e.read(arg)
-		}
-	}
-	return e
-}
-
-func (e *election) read(arg string) {
-	name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	switch name {
-	case "leader-elect", "enable-leader-election", "leader-election":
-		e.on = "on"
-		if hasValue && (value == "false" || value == "0") {
-			e.on = "off"
-		}
-	case "leader-election-id", "leader-elect-resource-name":
-		e.lease = value
-	case "leader-election-namespace", "leader-elect-resource-namespace":
-		e.leaseNS = value
-	}
-}
-
 // twoActive finds controllers that nothing keeps from being active at once. A provider has to turn leader election on
 // (the clusterctl provider contract's manager runs with --leader-elect); a plain manifest may hold servers that need
 // none, so there only an explicit no or a changed lease counts.
 func twoActive(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
-	old, next := leaderElection(live), leaderElection(wanted)
+	old, next := world.ElectionOf(live), world.ElectionOf(wanted)
 	why := ""
 	switch {
-	case old.on == "off" || next.on == "off":
+	case old.Off() || next.Off():
 		why = "leader election is switched off"
-	case c.Type == v1alpha1.ComponentProvider && (old.on == "" || next.on == ""):
+	case c.Type == v1alpha1.ComponentProvider && (!old.On() || !next.On()):
 		why = "leader election is not switched on"
-	case old.lease != next.lease || old.leaseNS != next.leaseNS:
-		why = fmt.Sprintf("the leader election lease changes from %q in %q to %q in %q", old.lease, old.leaseNS, next.lease, next.leaseNS)
+	case old.Lease != next.Lease || old.Namespace != next.Namespace:
+		why = fmt.Sprintf("the leader election lease changes from %q in %q to %q in %q", old.Lease, old.Namespace, next.Lease, next.Namespace)
 	default:
 		return
 	}

@@ -40,7 +40,7 @@ func (r *round) workload(ctx context.Context, live *unstructured.Unstructured) (
 		}
 		h = w.health(facts)
 	}
-	return &h, nil
+	return &h, r.leadership(ctx, live, w, &h)
 }
 
 // workloadState is a workload with its Pods, whatever its kind.
