@@ -29,7 +29,7 @@ func TestUsageErrorsNameWhatIsWrongAndConnectToNothing(t *testing.T) {
 		// want is in the error, as are all its parts.
 		want []string
 	}{
-		"an unknown command is told with one that is near": {[]string{"upgarde"}, []string{`no command "upgarde"`, "capstan upgrade"}},
+		"an unknown command is told with one that is near": {[]string{"upgrad"}, []string{`no command "upgrad"`, "capstan upgrade"}},
 		"an unknown flag":                        {[]string{"plan", "rel", "--force"}, []string{"--force", "capstan plan --help"}},
 		"a missing release":                      {[]string{"plan"}, []string{"capstan plan needs a RELEASE"}},
 		"a second release":                       {[]string{"plan", "a", "b"}, []string{`does not take "b"`}},

@@ -67,7 +67,7 @@ func (d *History) Text(s Style) string {
 		return "No run yet\n" + nextLine(s, d.Next("plan", "RELEASE"))
 	}
 	last := ResultOf(&d.Runs[0])
-	t := newTable("", "WHEN", "RUN", "WHO", "FROM", "TO", "RESULT", "DURATION", "MACHINES", "PROBES")
+	t := newTable("WHEN", "RUN", "WHO", "FROM", "TO", "RESULT", "DURATION", "MACHINES", "PROBES")
 	for i := range d.Runs {
 		u := &d.Runs[i]
 		t.add(moment(u.CreationTimestamp.Time), u.Name, u.Spec.RequestedBy, u.Spec.From, u.Spec.To, string(ResultOf(u)),

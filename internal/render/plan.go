@@ -92,7 +92,7 @@ func (d *Plan) target() string {
 }
 
 func (d *Plan) components() string {
-	t := newTable("", "NAME", "TYPE", "FROM", "TO", "ACTION", "STRATEGY")
+	t := newTable("NAME", "TYPE", "FROM", "TO", "ACTION", "STRATEGY")
 	for _, c := range d.Spec.Components {
 		strategy := ""
 		if c.Action == v1alpha1.ActionUpgrade || c.Action == v1alpha1.ActionRepair {

@@ -227,7 +227,7 @@ func (d *Status) management(s Style) string {
 	if d.World.FleetError != "" {
 		fmt.Fprintf(&b, "The fleet is as of %s: %s\n\n", moment(d.World.FleetAt), d.World.FleetError)
 	}
-	t := newTable("", "NAME", "TYPE", "NAMESPACE", "VERSION")
+	t := newTable("NAME", "TYPE", "NAMESPACE", "VERSION")
 	for _, p := range m.Providers {
 		t.add(p.ManifestLabel, p.Type, p.Namespace, p.Version)
 	}

@@ -14,7 +14,6 @@ const (
 	codeRed    = "31"
 	codeGreen  = "32"
 	codeYellow = "33"
-	codeDim    = "2"
 )
 
 func (s Style) paint(code, text string) string {
@@ -28,4 +27,3 @@ func (s Style) good(text string) string   { return s.paint(codeGreen, text) }
 func (s Style) bad(text string) string    { return s.paint(codeRed, text) }
 func (s Style) warn(text string) string   { return s.paint(codeYellow, text) }
 func (s Style) strong(text string) string { return s.paint(codeBold, text) }
-func (s Style) dim(text string) string    { return s.paint(codeDim, text) }

@@ -149,7 +149,7 @@ func (d *Summary) assessment(s Style) string {
 }
 
 func (d *Summary) components() string {
-	t := newTable("", "COMPONENT", "FROM → TO", "ACTION", "STATE")
+	t := newTable("COMPONENT", "FROM → TO", "ACTION", "STATE")
 	for _, c := range d.Plan.Components {
 		state := "done"
 		switch {

@@ -12,14 +12,9 @@ import (
 const gap = "  "
 
 // table lays out rows in columns. A row of one cell stands below the row before it, over the whole width.
-type table struct {
-	indent string
-	rows   [][]string
-}
+type table struct{ rows [][]string }
 
-func newTable(indent string, head ...string) *table {
-	return &table{indent: indent, rows: [][]string{head}}
-}
+func newTable(head ...string) *table { return &table{rows: [][]string{head}} }
 
 // add adds a row; empty cells are shown as "-".
 func (t *table) add(cells ...string) {
@@ -56,11 +51,10 @@ func (t *table) String() string {
 	widths := t.widths()
 	for _, row := range t.rows {
 		if len(row) == 1 {
-			b.WriteString(t.indent + "  " + row[0] + "\n")
+			b.WriteString("  " + row[0] + "\n")
 			continue
 		}
 		var line strings.Builder
-		line.WriteString(t.indent)
 		for i, cell := range row {
 			line.WriteString(cell)
 			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + gap)
