@@ -192,6 +192,18 @@ type Health struct {
 	Progress int64
 	// Causes name what is wrong, definite ones first.
 	Causes []Cause
+	// Handover is a lease that a Pod which is gone for good still holds, so that its successor waits for nothing.
+	Handover *Handover
+}
+
+// Handover is a leader election lease whose holder does not exist any more.
+type Handover struct {
+	// Lease is the lease.
+	Lease Ref
+	// ResourceVersion is the lease's as it was judged: it must not have changed since.
+	ResourceVersion string
+	// Holder is the identity that holds it.
+	Holder string
 }
 
 // Cause is one named reason why something does not work.

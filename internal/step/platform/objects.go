@@ -66,6 +66,10 @@ func (s *objectSet) applyAll(ctx context.Context, seen []world.Object, a step.Ac
 	for i, wanted := range s.objects {
 		o := seen[i]
 		switch {
+		case o.InSync && o.Health != nil && o.Health.Handover != nil:
+			if err := handOver(ctx, a, *o.Health.Handover); err != nil {
+				return err
+			}
 		case o.InSync:
 		case o.Terminating:
 			return nil
@@ -78,6 +82,16 @@ func (s *objectSet) applyAll(ctx context.Context, seen []world.Object, a step.Ac
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// handOver frees a lease that a Pod which is gone still holds: its successor would otherwise wait for the lease's whole
+// duration, with no controller at work. Cluster API's managers do not release their leases when they end.
+func handOver(ctx context.Context, a step.Actuator, h world.Handover) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"holderIdentity":""}}`, h.ResourceVersion)
+	if err := a.Patch(ctx, h.Lease, patch); err != nil {
+		return fmt.Errorf("hand %s over from %s: %w", h.Lease, h.Holder, err)
 	}
 	return nil
 }
@@ -150,6 +164,11 @@ func (v *verdict) health(o world.Object) {
 	}
 	fmt.Fprintf(&v.mark, "%s=%d:%t;", o.Ref, o.Health.Progress, o.Health.OK)
 	if o.Health.OK {
+		return
+	}
+	if o.Health.Handover != nil {
+		v.pending++
+		v.details = append(v.details, naming(o.Ref, o.Health.Message))
 		return
 	}
 	v.wait(naming(o.Ref, o.Health.Message))

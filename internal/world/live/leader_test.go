@@ -23,13 +23,15 @@ func TestAwaitsLeader(t *testing.T) {
 	for name, tc := range map[string]struct {
 		leases []*coordinationv1.Lease
 		want   string
+		// wantStale tells that a lease is held by a Pod that is not among the Deployment's.
+		wantStale bool
 	}{
 		"no lease at all":                       {},
 		"the new Pod leads":                     {leases: []*coordinationv1.Lease{lease("l", "manager-7c9f8d6b5-x2x2x_4f")}},
 		"the new Pod leads beside a free lease": {leases: []*coordinationv1.Lease{lease("a", ""), lease("l", "manager-7c9f8d6b5-x2x2x_4f")}},
 		"the old Pod has not let go": {
 			leases: []*coordinationv1.Lease{lease("l", "manager-6b7f8d6b5-z9z9z_4f")},
-			want:   "none of its Pods leads yet, Lease ns/l is still held by manager-6b7f8d6b5-z9z9z_4f",
+			want:   "none of its Pods leads yet, Lease ns/l is still held by manager-6b7f8d6b5-z9z9z_4f", wantStale: true,
 		},
 		"the old Pod let go and nobody took it": {
 			leases: []*coordinationv1.Lease{lease("l", "")},
@@ -41,8 +43,9 @@ func TestAwaitsLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := awaitsLeader(world.Ref{Kind: "Deployment", Namespace: "ns", Name: "manager"}, pods, tc.leases); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			got, stale := awaitsLeader(world.Ref{Kind: "Deployment", Namespace: "ns", Name: "manager"}, pods, tc.leases)
+			if got != tc.want || (stale != nil) != tc.wantStale {
+				t.Errorf("got %q, stale %v; want %q, stale %t", got, stale, tc.want, tc.wantStale)
 			}
 		})
 	}
