@@ -5,15 +5,18 @@ package workload
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 )
 
@@ -27,6 +30,10 @@ func clusters() schema.GroupVersionResource { return capi("cluster.x-k8s.io", "c
 func machines() schema.GroupVersionResource { return capi("cluster.x-k8s.io", "machines") }
 func kcps() schema.GroupVersionResource {
 	return capi("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes")
+}
+
+func secrets() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 }
 
 func capi(group, resource string) schema.GroupVersionResource {
@@ -72,9 +79,9 @@ func List(ctx context.Context, client dynamic.Interface) ([]State, error) {
 
 func stateOf(ctx context.Context, client dynamic.Interface, cl *unstructured.Unstructured) (State, error) {
 	s := State{Namespace: cl.GetNamespace(), Name: cl.GetName(), Phase: field(cl, "status", "phase")}
-	if host := field(cl, "spec", "controlPlaneEndpoint", "host"); host != "" {
-		port, _, _ := unstructured.NestedInt64(cl.Object, "spec", "controlPlaneEndpoint", "port")
-		s.Endpoint = fmt.Sprintf("https://%s:%d", host, port)
+	var err error
+	if s.Endpoint, err = endpoint(ctx, client, s.Namespace, s.Name); err != nil {
+		return s, err
 	}
 	up, why := condition(cl, "Available")
 	s.Available, s.Message = up, why
@@ -100,6 +107,31 @@ func stateOf(ctx context.Context, client dynamic.Interface, cl *unstructured.Uns
 		}
 	}
 	return s, nil
+}
+
+// endpoint is where the cluster's kubeconfig says its API server is; empty when there is no kubeconfig yet. Cluster.spec.controlPlaneEndpoint is
+// no answer: the docker provider moves the endpoint with its Pod, and Cluster API copies it once.
+func endpoint(ctx context.Context, client dynamic.Interface, namespace, name string) (string, error) {
+	u, err := client.Resource(secrets()).Namespace(namespace).Get(ctx, name+"-kubeconfig", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("get kubeconfig of cluster %s/%s: %w", namespace, name, err)
+	}
+	data, err := base64.StdEncoding.DecodeString(field(u, "data", "value"))
+	if err != nil {
+		return "", fmt.Errorf("decode kubeconfig of cluster %s/%s: %w", namespace, name, err)
+	}
+	kc, err := clientcmd.Load(data)
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig of cluster %s/%s: %w", namespace, name, err)
+	}
+	c, ok := kc.Clusters[name]
+	if !ok {
+		return "", fmt.Errorf("read kubeconfig of cluster %s/%s: it has no cluster of that name", namespace, name)
+	}
+	return c.Server, nil
 }
 
 // Wait waits until each cluster is whole. note is told how far the clusters are whenever that has changed.
