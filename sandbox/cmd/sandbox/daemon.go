@@ -139,9 +139,11 @@ func (d daemon) alive() bool {
 // stop ends the sandbox: it asks, waits, and then kills the first process of the PID namespace, with which the kernel ends all others. It
 // returns once no process holds the lock.
 func (d daemon) stop(ctx context.Context) error {
-	if err := supervisor.NewClient(d.layout).Shutdown(ctx); err != nil && !errors.Is(err, supervisor.ErrNotRunning) {
+	err := supervisor.NewClient(d.layout).Shutdown(ctx)
+	if err != nil && !errors.Is(err, supervisor.ErrNotRunning) && !errors.Is(err, supervisor.ErrStuck) {
 		return fmt.Errorf("ask the supervisor to stop: %w", err)
-	} else if err == nil && d.gone(ctx, stopLimit) {
+	}
+	if err == nil && d.gone(ctx, stopLimit) {
 		return nil
 	}
 	if err := d.kill(); err != nil {

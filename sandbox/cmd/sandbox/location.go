@@ -90,5 +90,8 @@ func (o *location) explain(err error) error {
 		}
 		return hint(fmt.Errorf("%w: %s", supervisor.ErrNotRunning, l.Dir), "run `sandbox up%s`, or point --dir at another sandbox", o.flags())
 	}
+	if errors.Is(err, supervisor.ErrStuck) {
+		return hint(err, "run `sandbox logs supervisor%[1]s`, and `sandbox down%[1]s` to end it", o.flags())
+	}
 	return err
 }

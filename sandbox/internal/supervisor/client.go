@@ -14,12 +14,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// answerLimit bounds the wait for one answer of a supervisor: one that takes longer is stuck.
+const answerLimit = 10 * time.Second
+
 // ErrNotRunning means that no supervisor answers for a sandbox's directory.
 var ErrNotRunning = errors.New("no sandbox is running here")
+
+// ErrStuck means that there is a supervisor, but that it does not answer.
+var ErrStuck = errors.New("the sandbox's supervisor does not answer")
 
 // Client talks to the supervisor of one sandbox.
 type Client struct {
@@ -30,7 +37,7 @@ type Client struct {
 // NewClient makes a client; it does not connect yet.
 func NewClient(l Layout) *Client {
 	c := &Client{dir: l.Dir}
-	c.http = &http.Client{Transport: &http.Transport{
+	c.http = &http.Client{Timeout: answerLimit, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialUnix(ctx, l.Dir, controlSocket)
@@ -102,6 +109,9 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 		return fmt.Errorf("make request: %w", err)
 	}
 	resp, err := c.http.Do(req)
+	if netErr, ok := errors.AsType[net.Error](err); ok && netErr.Timeout() {
+		return fmt.Errorf("%w: %w", ErrStuck, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
