@@ -167,17 +167,20 @@ func from(spec *v1alpha1.PlanSpec) string {
 	return strings.Join(versions, ", ")
 }
 
-// Resume tells a stopped run to go on. It names the run if none is given, and refuses when there is nothing to resume.
+// Resume tells a run that stopped, was paused or lost its process to go on. It takes the open run if no name is given,
+// and refuses when there is nothing to resume. What the run waited for before counts no more: whoever resumes has just
+// looked at it. The lease is taken first, so that a run which a live process drives is left alone.
 func (s *Session) Resume(ctx context.Context, name string) (*v1alpha1.Upgrade, error) {
 	run, err := s.pick(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.lease.Acquire(ctx); err != nil {
+		return nil, err
+	}
 	return s.store.ChangeSpec(ctx, run.Name, func(spec *v1alpha1.UpgradeSpec) error {
 		spec.Intent = v1alpha1.IntentRun
-		if !moving(run) {
-			spec.Resumes = run.Status.ObservedResumes + 1
-		}
+		spec.Resumes = max(spec.Resumes, run.Status.ObservedResumes) + 1
 		return nil
 	})
 }

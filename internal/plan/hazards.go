@@ -23,6 +23,8 @@ const (
 	HazardTwoActive = "TwoActiveControllers"
 	// HazardOldWebhook: the old webhook would be asked to convert a version that it does not know.
 	HazardOldWebhook = "OldWebhookUnknownVersion"
+	// HazardRecreate: the Deployment itself stops its old Pods before it starts new ones.
+	HazardRecreate = "RecreateStrategy"
 	// HazardImmutable: the API server refuses a change in place.
 	HazardImmutable = "ImmutableField"
 	// HazardOldController: the old controller would fight what the new version removes.
@@ -45,6 +47,7 @@ func hazards(c *v1alpha1.PlannedComponent, r *release.Rendered, set world.Set) {
 		switch wanted.GetKind() {
 		case "Deployment":
 			twoActive(c, seen.Live, wanted)
+			recreate(c, wanted)
 		case "CustomResourceDefinition":
 			oldWebhook(c, seen.Live, wanted)
 			replacedCA(c, seen.Live, wanted)
@@ -103,6 +106,20 @@ func twoActive(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstruct
 	hazard{
 		ID: HazardTwoActive, Message: fmt.Sprintf("Deployment %s/%s: %s", wanted.GetNamespace(), wanted.GetName(), why),
 		Decision: "Stop the old controllers before the new ones start, for this component alone; the gap is measured",
+	}.add(c)
+}
+
+// recreate finds Deployments that ask for a gap themselves. The run does not take that from them, it says so.
+func recreate(c *v1alpha1.PlannedComponent, wanted *unstructured.Unstructured) {
+	kind, _, err := unstructured.NestedString(wanted.Object, "spec", "strategy", "type")
+	if err != nil || kind != "Recreate" {
+		return
+	}
+	c.Strategy = v1alpha1.StrategyStopThenStart
+	hazard{
+		ID:       HazardRecreate,
+		Message:  fmt.Sprintf("Deployment %s/%s has the strategy Recreate", wanted.GetNamespace(), wanted.GetName()),
+		Decision: "Stop the old controllers before the new ones start, as the Deployment asks for; the gap is measured",
 	}.add(c)
 }
 

@@ -179,6 +179,17 @@ func TestCompute(t *testing.T) {
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardTwoActive},
 			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
 		},
+		"a Deployment that asks to be recreated has its gap shown": {
+			given: func(f *fixture) {
+				wanted := deployment("--leader-elect")
+				if err := unstructured.SetNestedField(wanted.Object, "Recreate", "spec", "strategy", "type"); err != nil {
+					panic(err)
+				}
+				f.meet(wanted, elected, nil)
+			},
+			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardRecreate},
+			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
+		},
 		"a plain manifest without leader election is a server and rolls": {
 			given: func(f *fixture) {
 				f.component.Type, f.component.Provider = v1alpha1.ComponentManifest, nil

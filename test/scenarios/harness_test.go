@@ -144,7 +144,7 @@ func want(t *testing.T, r result, code int, pieces ...string) {
 // writes lists what Capstan wrote since a moment, by the API server's audit log.
 func (b *bed) writes(t *testing.T, since time.Time) []string {
 	t.Helper()
-	r := b.must(t, b.sandbox(t.Context(), "audit", "--agent", "capstan", "--since", since.UTC().Format(time.RFC3339)))
+	r := b.must(t, b.sandbox(t.Context(), "audit", "--agent", "capstan/", "--since", since.UTC().Format(time.RFC3339Nano)))
 	return lines(r.stdout)
 }
 
