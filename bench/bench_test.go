@@ -15,31 +15,51 @@ import (
 func TestGapsCountOnlyTimeWithoutAController(t *testing.T) {
 	t.Parallel()
 	const a, b = "bootstrap-kubeadm", "cluster-api"
-	both, first, none := map[string]bool{a: true, b: true}, map[string]bool{a: true}, map[string]bool{}
-	type want struct {
-		Without    map[string]time.Duration
-		All, Blind time.Duration
-		Closed     bool
+	set := func(names ...string) map[string]bool {
+		out := map[string]bool{}
+		for _, n := range names {
+			out[n] = true
+		}
+		return out
 	}
+	both := &sample{running: set(a, b), leading: set(a, b)}
+	first := &sample{running: set(a), leading: set(a)}
+	none := &sample{}
+	waits := &sample{running: set(a, b), leading: set(a)}
+	type want struct {
+		Stopped, Leaderless map[string]time.Duration
+		All, Blind          time.Duration
+		Open                bool
+	}
+	zero := map[string]time.Duration{a: 0, b: 0}
 	tests := map[string]struct {
-		samples []map[string]bool
+		// samples are a second apart; nil is one that could not be made.
+		samples []*sample
 		want    want
 	}{
 		"a provider that always runs has no gap": {
-			samples: []map[string]bool{both, both},
-			want:    want{Without: map[string]time.Duration{a: 0, b: 0}, Closed: true},
+			samples: []*sample{both, both},
+			want:    want{Stopped: zero, Leaderless: zero},
 		},
 		"a gap of one provider is not a gap of all": {
-			samples: []map[string]bool{both, first, first, both},
-			want:    want{Without: map[string]time.Duration{a: 0, b: 2 * time.Second}, Closed: true},
+			samples: []*sample{both, first, first, both},
+			want:    want{Stopped: map[string]time.Duration{a: 0, b: 2 * time.Second}, Leaderless: map[string]time.Duration{a: 0, b: 2 * time.Second}},
+		},
+		"a controller that waits for its lease runs and does not lead": {
+			samples: []*sample{both, waits},
+			want:    want{Stopped: zero, Leaderless: map[string]time.Duration{a: 0, b: time.Second}, Open: true},
 		},
 		"time in which nothing runs counts for each and for all": {
-			samples: []map[string]bool{both, none, none, first},
-			want:    want{Without: map[string]time.Duration{a: 2 * time.Second, b: 3 * time.Second}, All: 2 * time.Second},
+			samples: []*sample{both, none, none, first},
+			want: want{
+				Stopped:    map[string]time.Duration{a: 2 * time.Second, b: 3 * time.Second},
+				Leaderless: map[string]time.Duration{a: 2 * time.Second, b: 3 * time.Second},
+				All:        2 * time.Second, Open: true,
+			},
 		},
 		"time in which nothing can be seen counts as neither": {
-			samples: []map[string]bool{both, nil, both},
-			want:    want{Without: map[string]time.Duration{a: 0, b: 0}, Blind: time.Second, Closed: true},
+			samples: []*sample{both, nil, both},
+			want:    want{Stopped: zero, Leaderless: zero, Blind: time.Second},
 		},
 	}
 	for name, tt := range tests {
@@ -49,13 +69,42 @@ func TestGapsCountOnlyTimeWithoutAController(t *testing.T) {
 			g := newGaps([]string{a, b}, at)
 			for _, s := range tt.samples {
 				at = at.Add(time.Second)
-				g.add(at, s)
+				if s == nil {
+					g.miss(at)
+					continue
+				}
+				g.add(at, *s)
 			}
-			got := want{Without: g.without, All: g.all, Blind: g.blind, Closed: g.closed()}
+			got := want{Stopped: g.stopped, Leaderless: g.leaderless, All: g.all, Blind: g.blind, Open: g.open}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestALeaderIsAReadyPodThatHoldsALease(t *testing.T) {
+	t.Parallel()
+	pod := func(namespace, name, provider, ready string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": namespace, "name": name, "labels": map[string]any{providerLabel: provider}},
+			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},
+		}}
+	}
+	lease := func(namespace, holder string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": namespace, "name": "election"}, "spec": map[string]any{"holderIdentity": holder},
+		}}
+	}
+	got := judge(
+		[]unstructured.Unstructured{
+			pod("capi-system", "manager-new", "cluster-api", "True"), pod("capd-system", "capd-1", "docker", "True"), pod("kcp-system", "kcp-1", "kcp", "False"),
+		},
+		[]unstructured.Unstructured{lease("capi-system", "manager-old_1"), lease("capd-system", "capd-1_2"), lease("kcp-system", "kcp-1_3"), lease("other", "capd-1_4")},
+	)
+	want := sample{running: map[string]bool{"cluster-api": true, "docker": true}, leading: map[string]bool{"docker": true}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(sample{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -88,12 +137,12 @@ func TestReadyIsAPodThatServesAndStays(t *testing.T) {
 func TestReportComparesMedians(t *testing.T) {
 	t.Parallel()
 	results := []result{
-		{Tool: toolClusterctl, Run: 1, Seconds: 60, Without: map[string]float64{"a": 10, "b": 30}, AllDown: 5, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 1, Seconds: 20, Without: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 2, Seconds: 24, Without: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
-		{Tool: toolClusterctl, Run: 2, Seconds: 90, Without: map[string]float64{"a": 12, "b": 28}, AllDown: 7, Machines: 6, Unchanged: 6},
-		{Tool: toolClusterctl, Run: 3, Seconds: 50, Without: map[string]float64{"a": 14, "b": 20}, AllDown: 6, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 3, Seconds: 90, Without: map[string]float64{"a": 0, "b": 1}, Machines: 6, Unchanged: 5},
+		{Tool: toolClusterctl, Run: 1, Seconds: 60, Stopped: map[string]float64{"a": 10, "b": 30}, Leaderless: map[string]float64{"a": 10, "b": 30}, AllDown: 5, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 1, Seconds: 20, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 2, Seconds: 24, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 2, Seconds: 90, Stopped: map[string]float64{"a": 12, "b": 28}, Leaderless: map[string]float64{"a": 12, "b": 28}, AllDown: 7, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 3, Seconds: 50, Stopped: map[string]float64{"a": 14, "b": 20}, Leaderless: map[string]float64{"a": 14, "b": 20}, AllDown: 6, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 3, Seconds: 90, Stopped: map[string]float64{"a": 0, "b": 1}, Leaderless: map[string]float64{"a": 0, "b": 1}, Machines: 6, Unchanged: 5},
 	}
 	r := newReport(options{from: "v1", to: "v2"}, results)
 	if r.Clusterctl != 60 || r.Capstan != 24 || r.Ratio != 0.4 {

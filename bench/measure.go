@@ -45,9 +45,11 @@ type result struct {
 	Run  int  `json:"run"`
 	// Seconds is the time from the command's start to its end.
 	Seconds float64 `json:"seconds"`
-	// Without is the time without a controller by provider.
-	Without map[string]float64 `json:"withoutController"`
-	// AllDown is the time during which no provider had a controller.
+	// Stopped is the time without a running controller, by provider.
+	Stopped map[string]float64 `json:"withoutRunningController"`
+	// Leaderless is the time without a controller that leads, by provider.
+	Leaderless map[string]float64 `json:"withoutLeadingController"`
+	// AllDown is the time during which no provider had a running controller.
 	AllDown float64 `json:"allDown"`
 	// Blind is the time during which nothing could be seen.
 	Blind float64 `json:"blind"`
@@ -56,13 +58,16 @@ type result struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// worst is the longest time that a provider was without a controller, sum that of all providers together.
-func (r result) worst() float64 { return slices.Max(append(slices.Collect(maps.Values(r.Without)), 0)) }
+// worst is the longest time of a provider.
+func worst(byProvider map[string]float64) float64 {
+	return slices.Max(append(slices.Collect(maps.Values(byProvider)), 0))
+}
 
-func (r result) sum() float64 {
+// sum is the time of all providers together.
+func sum(byProvider map[string]float64) float64 {
 	total := 0.0
-	for _, name := range slices.Sorted(maps.Keys(r.Without)) {
-		total += r.Without[name]
+	for _, name := range slices.Sorted(maps.Keys(byProvider)) {
+		total += byProvider[name]
 	}
 	return total
 }
@@ -93,7 +98,8 @@ func (b *bench) measureAll(ctx context.Context) ([]result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("run %d of %s: %w", i+1, t, err)
 			}
-			b.say("%s, run %d: %.1f s; without controllers: %.1f s at worst, %.1f s in all", t, i+1, r.Seconds, r.worst(), r.sum())
+			b.say("%s, run %d: %.1f s; worst provider %.1f s without a running controller, %.1f s without a leading one",
+				t, i+1, r.Seconds, worst(r.Stopped), worst(r.Leaderless))
 			results = append(results, r)
 		}
 	}
@@ -131,7 +137,7 @@ func (b *bench) measure(ctx context.Context, t tool, n int) (r result, err error
 
 // upgrade runs the tool under the eyes of the sampler and checks that it reached the target.
 func (b *bench) upgrade(ctx context.Context, c cluster, kubeconfig, home string, t tool, n int) (result, error) {
-	r := result{Tool: t, Run: n, Without: map[string]float64{}}
+	r := result{Tool: t, Run: n, Stopped: map[string]float64{}, Leaderless: map[string]float64{}}
 	before, err := c.machines(ctx)
 	if err != nil {
 		return r, err
@@ -159,8 +165,8 @@ func (b *bench) upgrade(ctx context.Context, c cluster, kubeconfig, home string,
 	if err != nil {
 		return r, err
 	}
-	for p, d := range g.without {
-		r.Without[p] = seconds(d)
+	for p := range g.stopped {
+		r.Stopped[p], r.Leaderless[p] = seconds(g.stopped[p]), seconds(g.leaderless[p])
 	}
 	r.AllDown, r.Blind = seconds(g.all), seconds(g.blind)
 	return r, b.arrived(ctx, c, before, &r)
@@ -174,7 +180,7 @@ func (b *bench) settled(seen <-chan *gaps, cancel context.CancelFunc) (*gaps, er
 	case <-b.clock.After(settleLimit):
 		cancel()
 		<-seen
-		return nil, fmt.Errorf("not every provider had a ready Pod %s after the upgrade", settleLimit)
+		return nil, fmt.Errorf("not every provider had a leading controller %s after the upgrade", settleLimit)
 	}
 }
 

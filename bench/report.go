@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -35,7 +36,7 @@ func newReport(o options, results []result) report {
 }
 
 // of picks one number of each run of a tool.
-func (r report) of(t tool, pick func(result) float64) []float64 {
+func (r report) of(t tool, pick number) []float64 {
 	var out []float64
 	for _, x := range r.Results {
 		if x.Tool == t {
@@ -61,21 +62,22 @@ func median(values []float64) float64 {
 func (r report) print(out io.Writer) error {
 	fmt.Fprintf(out, "Cluster API %s to %s, each run in a fresh sandbox on this machine\n\n", r.From, r.To)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tTOOL\tSECONDS\tNO CONTROLLER, WORST PROVIDER\tSUM OF PROVIDERS\tALL PROVIDERS AT ONCE\tMACHINES UNCHANGED")
+	fmt.Fprintln(w, "\t\t\tNO RUNNING CONTROLLER\t\t\tNO LEADING CONTROLLER\t\tMACHINES")
+	fmt.Fprintln(w, "RUN\tTOOL\tSECONDS\tWORST PROVIDER\tSUM\tALL AT ONCE\tWORST PROVIDER\tSUM\tUNCHANGED")
 	for _, x := range r.Results {
-		fmt.Fprintf(w, "%d\t%s\t%.1f\t%.1f s\t%.1f s\t%.1f s\t%d of %d\n", x.Run, x.Tool, x.Seconds, x.worst(), x.sum(), x.AllDown, x.Unchanged, x.Machines)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d of %d\n", x.Run, x.Tool, row(func(n number) float64 { return n(x) }), x.Unchanged, x.Machines)
 	}
 	for _, t := range []tool{toolClusterctl, toolCapstan} {
-		fmt.Fprintf(w, "median\t%s\t%.1f\t%.1f s\t%.1f s\t%.1f s\t\n", t, median(r.of(t, func(x result) float64 { return x.Seconds })),
-			median(r.of(t, result.worst)), median(r.of(t, result.sum)), median(r.of(t, func(x result) float64 { return x.AllDown })))
+		fmt.Fprintf(w, "median\t%s\t%s\t\n", t, row(func(n number) float64 { return median(r.of(t, n)) }))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nTime without a ready controller, by provider (median):")
+	fmt.Fprintln(out, "\nBy provider, median seconds without a running (leading) controller:")
 	for _, p := range r.providers() {
-		pick := func(x result) float64 { return x.Without[p] }
-		fmt.Fprintf(w, "  %s\tclusterctl %.1f s\tcapstan %.1f s\n", p, median(r.of(toolClusterctl, pick)), median(r.of(toolCapstan, pick)))
+		stopped, leaderless := func(x result) float64 { return x.Stopped[p] }, func(x result) float64 { return x.Leaderless[p] }
+		fmt.Fprintf(w, "  %s\tclusterctl %.1f (%.1f)\tcapstan %.1f (%.1f)\n", p, median(r.of(toolClusterctl, stopped)), median(r.of(toolClusterctl, leaderless)),
+			median(r.of(toolCapstan, stopped)), median(r.of(toolCapstan, leaderless)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -85,6 +87,24 @@ func (r report) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "\nRatio of the medians, capstan to clusterctl: %.2f\n", r.Ratio)
 	return err
+}
+
+// number picks one number of a run.
+type number func(result) float64
+
+// row formats the numbers of a run, or of the medians.
+func row(value func(number) float64) string {
+	cells := []string{fmt.Sprintf("%.1f", value(func(x result) float64 { return x.Seconds }))}
+	for _, n := range []number{
+		func(x result) float64 { return worst(x.Stopped) },
+		func(x result) float64 { return sum(x.Stopped) },
+		func(x result) float64 { return x.AllDown },
+		func(x result) float64 { return worst(x.Leaderless) },
+		func(x result) float64 { return sum(x.Leaderless) },
+	} {
+		cells = append(cells, fmt.Sprintf("%.1f s", value(n)))
+	}
+	return strings.Join(cells, "\t")
 }
 
 func (r report) blind() []float64 {
@@ -99,7 +119,7 @@ func (r report) blind() []float64 {
 func (r report) providers() []string {
 	names := map[string]bool{}
 	for _, x := range r.Results {
-		for p := range x.Without {
+		for p := range x.Stopped {
 			names[p] = true
 		}
 	}

@@ -6,8 +6,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,19 +79,49 @@ func (c cluster) machines(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// running returns the providers that have a Pod that is ready and stays.
-func (c cluster) running(ctx context.Context) (map[string]bool, error) {
+// sample is one look at the providers.
+type sample struct {
+	// running are the providers that have a Pod that is ready and stays.
+	running map[string]bool
+	// leading are those of them of which such a Pod holds a lease of leader election: a Pod that waits for the lease of its
+	// predecessor is ready, but controls nothing.
+	leading map[string]bool
+}
+
+func (c cluster) look(ctx context.Context) (sample, error) {
 	pods, err := c.list(ctx, "", "v1", "pods", metav1.ListOptions{LabelSelector: providerLabel})
 	if err != nil {
-		return nil, err
+		return sample{}, err
 	}
-	out := map[string]bool{}
+	leases, err := c.list(ctx, "coordination.k8s.io", "v1", "leases", metav1.ListOptions{})
+	if err != nil {
+		return sample{}, err
+	}
+	return judge(pods, leases), nil
+}
+
+func judge(pods, leases []unstructured.Unstructured) sample {
+	s := sample{running: map[string]bool{}, leading: map[string]bool{}}
+	provider := map[string]string{} // by namespace/name of its ready Pods
 	for i := range pods {
 		if ready(&pods[i]) {
-			out[pods[i].GetLabels()[providerLabel]] = true
+			p := pods[i].GetLabels()[providerLabel]
+			s.running[p] = true
+			provider[pods[i].GetNamespace()+"/"+pods[i].GetName()] = p
 		}
 	}
-	return out, nil
+	for i := range leases {
+		holder, _, err := unstructured.NestedString(leases[i].Object, "spec", "holderIdentity")
+		if err != nil {
+			continue
+		}
+		// controller-runtime's identity is the name of the Pod, "_" and a random part.
+		pod, _, _ := strings.Cut(holder, "_")
+		if p, ok := provider[leases[i].GetNamespace()+"/"+pod]; ok {
+			s.leading[p] = true
+		}
+	}
+	return s
 }
 
 // ready tells whether a Pod serves. One that is being deleted may still run for a while, but its controller has been told
@@ -113,48 +143,53 @@ func ready(pod *unstructured.Unstructured) bool {
 // gaps sums up the time during which providers had no controller.
 type gaps struct {
 	last time.Time
-	// without is the time without a controller, for each provider.
-	without map[string]time.Duration
-	// all is the time during which no provider had one.
+	// stopped is the time without a running controller, leaderless that without a leading one, by provider.
+	stopped, leaderless map[string]time.Duration
+	// all is the time during which no provider had a running one.
 	all time.Duration
 	// blind is the time during which the API server did not answer.
 	blind time.Duration
-	down  map[string]bool
+	// open tells that a provider had no leading controller when last seen.
+	open bool
 }
 
 func newGaps(providers []string, at time.Time) *gaps {
-	g := &gaps{last: at, without: map[string]time.Duration{}, down: map[string]bool{}}
+	g := &gaps{last: at, stopped: map[string]time.Duration{}, leaderless: map[string]time.Duration{}}
 	for _, p := range providers {
-		g.without[p] = 0
+		g.stopped[p], g.leaderless[p] = 0, 0
 	}
 	return g
 }
 
-// add counts the time since the sample before by what is seen now; running is nil when nothing could be seen.
-func (g *gaps) add(at time.Time, running map[string]bool) {
-	passed := at.Sub(g.last)
-	g.last = at
-	if running == nil {
-		g.blind += passed
-		return
-	}
-	up := 0
-	for p := range g.without {
-		g.down[p] = !running[p]
-		if running[p] {
+// add counts the time since the sample before by what is seen now.
+func (g *gaps) add(at time.Time, now sample) {
+	passed := g.pass(at)
+	up, leading := 0, 0
+	for p := range g.stopped {
+		if now.running[p] {
 			up++
-			continue
+		} else {
+			g.stopped[p] += passed
 		}
-		g.without[p] += passed
+		if now.leading[p] {
+			leading++
+		} else {
+			g.leaderless[p] += passed
+		}
 	}
-	if up == 0 && len(g.without) > 0 {
+	if up == 0 && len(g.stopped) > 0 {
 		g.all += passed
 	}
+	g.open = leading < len(g.leaderless)
 }
 
-// closed tells whether every provider had a controller when last seen.
-func (g *gaps) closed() bool {
-	return !slices.Contains(slices.Collect(maps.Values(g.down)), true)
+// miss counts the time since the sample before as time in which nothing could be seen.
+func (g *gaps) miss(at time.Time) { g.blind += g.pass(at) }
+
+func (g *gaps) pass(at time.Time) time.Duration {
+	passed := at.Sub(g.last)
+	g.last = at
+	return passed
 }
 
 // sampler watches the providers of one cluster until it is told to stop.
@@ -164,7 +199,7 @@ type sampler struct {
 }
 
 // watch samples until ctx ends and returns what it saw. done is closed when the measured command is over: from then on
-// the first sample that finds every provider at work is the last one.
+// the first sample that finds every provider led is the last one.
 func (s sampler) watch(ctx context.Context, providers []string, done <-chan struct{}) *gaps {
 	g := newGaps(providers, s.clock.Now())
 	ticker := s.clock.NewTicker(sampleEvery)
@@ -181,12 +216,13 @@ func (s sampler) watch(ctx context.Context, providers []string, done <-chan stru
 			over = true
 		default:
 		}
-		running, err := s.cluster.running(ctx)
+		seen, err := s.cluster.look(ctx)
 		if err != nil {
-			running = nil
+			g.miss(s.clock.Now())
+			continue
 		}
-		g.add(s.clock.Now(), running)
-		if over && running != nil && g.closed() {
+		g.add(s.clock.Now(), seen)
+		if over && !g.open {
 			return g
 		}
 	}

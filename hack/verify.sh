@@ -31,7 +31,8 @@ fi
 
 for m in "$@"; do
 	echo "verify: go.mod of $m"
-	if ! (cd "$m" && go mod tidy -diff); then
+	if ! diff=$(cd "$m" && go mod tidy -diff 2>&1); then
+		head -40 <<<"$diff"
 		echo "verify: go.mod or go.sum of $m is not tidy: run 'make tidy' and commit" >&2
 		failed=1
 	fi
