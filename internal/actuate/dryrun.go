@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -171,7 +171,7 @@ func (d *DryRun) Delete(ctx context.Context, ref world.Ref, how step.Deletion) e
 
 func (d *DryRun) previewDelete(ctx context.Context, ref world.Ref, how step.Deletion) (Result, error) {
 	ri, err := d.live.resource(ref)
-	if meta.IsNoMatchError(err) {
+	if apimeta.IsNoMatchError(err) {
 		return Result{Outcome: Unchanged}, nil
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *DryRun) record(verb string, ref world.Ref, r Result, err error) (Result
 		switch {
 		case ok && errors.Is(err, ErrRefused):
 			r.Outcome, r.Detail, r.Immutable = Refused, e.Err.Error(), Immutable(err)
-		case ok && (meta.IsNoMatchError(e.Err) || apierrors.IsNotFound(e.Err) || errors.Is(err, errTerminating)):
+		case ok && (apimeta.IsNoMatchError(e.Err) || apierrors.IsNotFound(e.Err) || errors.Is(err, errTerminating)):
 			r.Outcome, r.Detail = Unchecked, e.Err.Error()
 		default:
 			return Result{}, err

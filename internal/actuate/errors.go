@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -72,7 +72,7 @@ func classify(verb string, ref world.Ref, err error) error {
 
 func kindOf(err error) error {
 	switch {
-	case meta.IsNoMatchError(err):
+	case apimeta.IsNoMatchError(err):
 		return ErrRetry
 	case apierrors.IsConflict(err):
 		return ErrConflict

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +36,7 @@ type Live struct {
 	// Client reaches the cluster.
 	Client dynamic.Interface
 	// Mapper knows the kinds; it is reset when a kind is not known.
-	Mapper meta.ResettableRESTMapper
+	Mapper apimeta.ResettableRESTMapper
 	// Since turns on respect for repairs by hand: fields that a person set at or after it, and that the manifest would
 	// change, are kept. Zero is off: then Capstan's content always wins.
 	Since time.Time
@@ -173,7 +173,7 @@ func (l *Live) Delete(ctx context.Context, ref world.Ref, how step.Deletion) err
 // An empty UID means any.
 func (l *Live) DeleteExact(ctx context.Context, ref world.Ref, uid types.UID, how step.Deletion) error {
 	ri, err := l.resource(ref)
-	if meta.IsNoMatchError(err) {
+	if apimeta.IsNoMatchError(err) {
 		return nil
 	}
 	if err != nil {
@@ -206,14 +206,14 @@ func (l *Live) resource(ref world.Ref) (dynamic.ResourceInterface, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	mapping, err := l.Mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
-	if meta.IsNoMatchError(err) {
+	if apimeta.IsNoMatchError(err) {
 		l.Mapper.Reset()
 		mapping, err = l.Mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+	if mapping.Scope.Name() == apimeta.RESTScopeNameNamespace {
 		return l.Client.Resource(mapping.Resource).Namespace(ref.Namespace), nil
 	}
 	return l.Client.Resource(mapping.Resource), nil

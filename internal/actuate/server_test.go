@@ -35,6 +35,7 @@ type cluster struct {
 }
 
 func TestOnAPIServer(t *testing.T) {
+	t.Parallel()
 	cfg := apitest.Start(t)
 	live, err := actuate.NewLive(cfg)
 	if err != nil {

@@ -19,9 +19,9 @@ func component(r *release.Rendered, w *world.World, set world.Set) v1alpha1.Plan
 		From: installed(r.Component, w), To: r.Component.Version, Artifact: r.Digest,
 		Needs: slices.Clone(r.Component.Needs), Strategy: v1alpha1.StrategyRolling,
 	}
-	real, all := changes(set)
+	content, all := changes(set)
 	c.Prune = prunable(set.Leftovers)
-	c.Action = action(c, real+len(c.Prune))
+	c.Action = action(c, content+len(c.Prune))
 	if c.Action == v1alpha1.ActionNone {
 		c.Prune = nil
 		return c

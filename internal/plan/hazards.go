@@ -91,7 +91,7 @@ func immutable(c *v1alpha1.PlannedComponent, o world.Object) {
 // none, so there only an explicit no or a changed lease counts.
 func twoActive(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstructured) {
 	old, next := world.ElectionOf(live), world.ElectionOf(wanted)
-	why := ""
+	var why string
 	switch {
 	case old.Off() || next.Off():
 		why = "leader election is switched off"

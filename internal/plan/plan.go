@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -103,11 +104,10 @@ func base(in Input) v1alpha1.Base {
 
 // Completed returns the version that the newest completed run reached, or "".
 func Completed(past []v1alpha1.Upgrade) string {
-	for i := range past {
-		for _, c := range past[i].Status.Conditions {
-			if c.Type == v1alpha1.ConditionSucceeded && c.Reason == v1alpha1.ReasonCompleted {
-				return past[i].Spec.To
-			}
+	for _, run := range past {
+		c := apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded)
+		if c != nil && c.Reason == v1alpha1.ReasonCompleted {
+			return run.Spec.To
 		}
 	}
 	return ""

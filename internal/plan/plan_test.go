@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -27,9 +28,7 @@ type fixture struct {
 
 func object(kind, name string, body map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
-	for k, v := range body {
-		u.Object[k] = v
-	}
+	maps.Copy(u.Object, body)
 	u.SetName(name)
 	return u
 }

@@ -35,7 +35,7 @@ func demo() v1alpha1.Component {
 
 func testdata(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
+	data, err := os.ReadFile(filepath.Join("testdata", name)) //nolint:gosec // a fixed name below testdata
 	if err != nil {
 		t.Fatal(err)
 	}

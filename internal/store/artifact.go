@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,8 +57,8 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for i := len(secrets) - 1; i >= 0; i-- {
-		if err := s.putPart(ctx, secrets[i]); err != nil {
+	for _, secret := range slices.Backward(secrets) {
+		if err := s.putPart(ctx, secret); err != nil {
 			return "", err
 		}
 	}

@@ -344,7 +344,7 @@ func process(t *testing.T, cfg *rest.Config, id Identity, alive map[int]bool) (*
 }
 
 func here(pid int) Identity {
-	return Identity{User: "ada", Host: "box", PID: pid, Namespace: "1", Boot: "b", Start: uint64(pid) * 100} //nolint:gosec // small
+	return Identity{User: "ada", Host: "box", PID: pid, Namespace: "1", Boot: "b", Start: uint64(pid) * 100}
 }
 
 func elsewhere(pid int) Identity {

@@ -10,7 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -55,15 +55,15 @@ func New(cfg *rest.Config, clk clock.Clock) (*Store, error) {
 
 // mapper knows the few kinds of this package by heart: no discovery, and a missing CRD is a plain "not found" that goes
 // away as soon as the CRD is there.
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
+func mapper() apimeta.RESTMapper {
+	m := apimeta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Release", "Plan", "Upgrade"} {
-		m.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
+		m.Add(v1alpha1.GroupVersion.WithKind(kind), apimeta.RESTScopeRoot)
 	}
-	m.Add(crdKind(), meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	m.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	m.Add(crdKind(), apimeta.RESTScopeRoot)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), apimeta.RESTScopeRoot)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
+	m.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), apimeta.RESTScopeNamespace)
 	return m
 }
 

@@ -112,7 +112,7 @@ func (b *bed) command(ctx context.Context, name string, args ...string) *exec.Cm
 
 // kubeconfig returns the path that `sandbox kubeconfig` prints, empty before the sandbox is up.
 func (b *bed) kubeconfig() string {
-	out, err := exec.Command(filepath.Join(b.bin, "sandbox"), "kubeconfig", "--dir", b.dir).Output() //nolint:gosec,noctx // prints a path and ends
+	out, err := exec.Command(filepath.Join(b.bin, "sandbox"), "kubeconfig", "--dir", b.dir).Output() //nolint:gosec // prints a path and ends
 	if err != nil {
 		return ""
 	}

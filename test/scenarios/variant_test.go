@@ -56,7 +56,7 @@ func variant(t *testing.T, from, version string, edits ...edit) string {
 func rewrite(t *testing.T, component string, data []byte, edits []edit) []byte {
 	t.Helper()
 	var out [][]byte
-	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
+	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
 			t.Fatal(err)

@@ -71,9 +71,9 @@ func Describe(steps []step.Step) []v1alpha1.PlannedStep {
 func chain(c v1alpha1.PlannedComponent, objs []*unstructured.Unstructured, needs []string) []step.Step {
 	parts := split(objs)
 	var steps []step.Step
-	add := func(verb, summary string, make func(base) step.Step) {
+	add := func(verb, summary string, build func(base) step.Step) {
 		b := base{id: verb + "/" + c.Name + "/" + c.To, component: c.Name, summary: summary, needs: slices.Clone(needs)}
-		steps = append(steps, make(b))
+		steps = append(steps, build(b))
 		needs = []string{b.id}
 	}
 	if removed := removedDeployments(c.Prune); c.Strategy == v1alpha1.StrategyStopThenStart && len(parts.deployments)+len(removed) > 0 {
