@@ -4,10 +4,13 @@
 package scenarios
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,16 +37,14 @@ func TestKillAndResume(t *testing.T) {
 		dir := variant(t, b.releases[newVersion], version, revision(version))
 		args := []string{"upgrade", dir, "--yes"}
 		for attempt := 0; done < kills && attempt < 5; attempt++ {
-			// An upgrade first observes and plans for a few seconds; a resume is in the middle of things at once.
-			after := time.Duration(300+moments.IntN(4000)) * time.Millisecond
-			if args[0] == "upgrade" {
-				after += time.Duration(moments.IntN(9000)) * time.Millisecond
-			}
-			if !b.kill(t, after, args...) {
+			after := time.Duration(moments.IntN(6000)) * time.Millisecond
+			// Three of four kills count from the first change; the others may hit while it still plans.
+			moving := moments.IntN(4) > 0
+			if !b.kill(t, after, moving, args...) {
 				break
 			}
 			done++
-			t.Logf("kill %d of %d: %s into %v", done, kills, after, args[0])
+			t.Logf("kill %d of %d: %s into %s, counted from its first change: %t", done, kills, after, args[0], moving)
 			if b.started(t, version) {
 				args = []string{"resume"}
 			}
@@ -58,21 +59,33 @@ func TestKillAndResume(t *testing.T) {
 	}
 }
 
-// kill runs capstan and kills it after a while; false means that it had ended before.
-func (b *bed) kill(t *testing.T, after time.Duration, args ...string) bool {
+// kill runs capstan and kills it after a while, counted from its start or from the first sign that it moves the run; false
+// means that it had ended before.
+func (b *bed) kill(t *testing.T, after time.Duration, moving bool, args ...string) bool {
 	t.Helper()
 	cmd := b.command(t.Context(), "capstan", args...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	moves, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		watch(stderr, moves)
+		ended <- cmd.Wait()
+	}()
+	if moving {
+		select {
+		case err := <-ended:
+			return b.early(t, err, args)
+		case <-moves:
+		}
+	}
 	select {
 	case err := <-ended:
-		if err != nil {
-			t.Errorf("capstan %v ended by itself: %v", args, err)
-		}
-		return false
+		return b.early(t, err, args)
 	case <-time.After(after):
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -80,6 +93,26 @@ func (b *bed) kill(t *testing.T, after time.Duration, args ...string) bool {
 	}
 	<-ended
 	return true
+}
+
+// early notes that capstan ended before it could be killed.
+func (b *bed) early(t *testing.T, err error, args []string) bool {
+	t.Helper()
+	if err != nil {
+		t.Errorf("capstan %v ended by itself: %v", args, err)
+	}
+	return false
+}
+
+// watch reads the progress of capstan to its end and closes moves at the first step that it starts or takes over.
+func watch(progress io.Reader, moves chan<- struct{}) {
+	seen := false
+	for lines := bufio.NewScanner(progress); lines.Scan(); {
+		if !seen && (strings.Contains(lines.Text(), "  start  ") || strings.Contains(lines.Text(), "  take  ")) {
+			seen = true
+			close(moves)
+		}
+	}
 }
 
 // started tells whether a run to the version is on record and not ended.

@@ -65,6 +65,8 @@ func TestPlatformUpgrade(t *testing.T) {
 	t.Run("history remembers", func(t *testing.T) {
 		want(t, b.capstan(t.Context(), "history"), 0, "v1.14.2", "6 of 6")
 	})
+
+	t.Run("hazards", func(t *testing.T) { hazards(t, b) })
 }
 
 // badInput gives the upgrade what people give it by mistake. Each gets its exit code, one message with the place, and no

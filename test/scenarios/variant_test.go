@@ -42,8 +42,7 @@ func variant(t *testing.T, from, version string, edits ...edit) string {
 		path := filepath.Join(dir, c.Source.Path)
 		data := rewrite(t, c.Name, read(t, path), edits)
 		write(t, path, data)
-		sum := sha256.Sum256(data)
-		c.Source.Digest = "sha256:" + hex.EncodeToString(sum[:])
+		c.Source.Digest = digest(data)
 	}
 	data, err := yaml.Marshal(r)
 	if err != nil {
@@ -51,6 +50,36 @@ func variant(t *testing.T, from, version string, edits ...edit) string {
 	}
 	write(t, file, data)
 	return dir
+}
+
+// add puts documents at the end of a component's manifests.
+func add(t *testing.T, dir, component, documents string) {
+	t.Helper()
+	file := filepath.Join(dir, "release.yaml")
+	r := v1alpha1.Release{}
+	if err := yaml.UnmarshalStrict(read(t, file), &r); err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Spec.Components {
+		c := &r.Spec.Components[i]
+		if c.Name != component {
+			continue
+		}
+		path := filepath.Join(dir, c.Source.Path)
+		data := append(read(t, path), documents...)
+		write(t, path, data)
+		c.Source.Digest = digest(data)
+	}
+	data, err := yaml.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, data)
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func rewrite(t *testing.T, component string, data []byte, edits []edit) []byte {
