@@ -137,22 +137,25 @@ func TestReadyIsAPodThatServesAndStays(t *testing.T) {
 func TestReportComparesMedians(t *testing.T) {
 	t.Parallel()
 	results := []result{
-		{Tool: toolClusterctl, Run: 1, Seconds: 60, Stopped: map[string]float64{"a": 10, "b": 30}, Leaderless: map[string]float64{"a": 10, "b": 30}, AllDown: 5, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 1, Seconds: 20, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 2, Seconds: 24, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
-		{Tool: toolClusterctl, Run: 2, Seconds: 90, Stopped: map[string]float64{"a": 12, "b": 28}, Leaderless: map[string]float64{"a": 12, "b": 28}, AllDown: 7, Machines: 6, Unchanged: 6},
-		{Tool: toolClusterctl, Run: 3, Seconds: 50, Stopped: map[string]float64{"a": 14, "b": 20}, Leaderless: map[string]float64{"a": 14, "b": 20}, AllDown: 6, Machines: 6, Unchanged: 6},
-		{Tool: toolCapstan, Run: 3, Seconds: 90, Stopped: map[string]float64{"a": 0, "b": 1}, Leaderless: map[string]float64{"a": 0, "b": 1}, Machines: 6, Unchanged: 5},
+		{Tool: toolClusterctl, Run: 1, Seconds: 60, Working: 70, Stopped: map[string]float64{"a": 10, "b": 30}, Leaderless: map[string]float64{"a": 10, "b": 30}, AllDown: 5, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 1, Seconds: 20, Working: 30, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 2, Seconds: 24, Working: 34, Stopped: map[string]float64{"a": 0, "b": 0}, Leaderless: map[string]float64{"a": 0, "b": 0}, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 2, Seconds: 90, Working: 100, Stopped: map[string]float64{"a": 12, "b": 28}, Leaderless: map[string]float64{"a": 12, "b": 28}, AllDown: 7, Machines: 6, Unchanged: 6},
+		{Tool: toolClusterctl, Run: 3, Seconds: 50, Working: 60, Stopped: map[string]float64{"a": 14, "b": 20}, Leaderless: map[string]float64{"a": 14, "b": 20}, AllDown: 6, Machines: 6, Unchanged: 6},
+		{Tool: toolCapstan, Run: 3, Seconds: 90, Working: 100, Stopped: map[string]float64{"a": 0, "b": 1}, Leaderless: map[string]float64{"a": 0, "b": 1}, Machines: 6, Unchanged: 5},
 	}
 	r := newReport(options{from: "v1", to: "v2"}, results)
-	if r.Clusterctl != 60 || r.Capstan != 24 || r.Ratio != 0.4 {
-		t.Errorf("medians %v and %v with ratio %v, want 60, 24 and 0.4", r.Clusterctl, r.Capstan, r.Ratio)
+	if diff := cmp.Diff(comparison{Clusterctl: 60, Capstan: 24, Ratio: 0.4}, r.Command); diff != "" {
+		t.Errorf("command, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(comparison{Clusterctl: 70, Capstan: 34, Ratio: 34.0 / 70}, r.Working); diff != "" {
+		t.Errorf("working, -want +got:\n%s", diff)
 	}
 	var out strings.Builder
 	if err := r.print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"5 of 6", "30.0 s", "Ratio of the medians, capstan to clusterctl: 0.40\n"} {
+	for _, want := range []string{"5 of 6", "30.0 s", "Ratio of the medians, capstan to clusterctl: 0.40 for the command, 0.49 until all controllers lead\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}

@@ -32,6 +32,7 @@ type options struct {
 	controlPlanes    int
 	workers          int
 	out              string
+	keep             bool
 }
 
 func main() {
@@ -76,6 +77,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 			return err
 		}
 	}
+	if o.keep {
+		fmt.Fprintf(errOut, "The logs are in %s\n", dir)
+		return nil
+	}
 	return os.RemoveAll(dir)
 }
 
@@ -92,6 +97,7 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f.IntVar(&o.controlPlanes, "control-planes", 3, "control plane machines of the workload cluster")
 	f.IntVar(&o.workers, "workers", 3, "worker machines of the workload cluster")
 	f.StringVar(&o.out, "out", "", "file for the result as JSON")
+	f.BoolVar(&o.keep, "keep", false, "keep what the tools printed, and say where")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

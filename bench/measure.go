@@ -45,6 +45,9 @@ type result struct {
 	Run  int  `json:"run"`
 	// Seconds is the time from the command's start to its end.
 	Seconds float64 `json:"seconds"`
+	// Working is the time from the command's start until it had ended and every provider had a controller that leads: a tool
+	// may end before what it installed works.
+	Working float64 `json:"workingAfterSeconds"`
 	// Stopped is the time without a running controller, by provider.
 	Stopped map[string]float64 `json:"withoutRunningController"`
 	// Leaderless is the time without a controller that leads, by provider.
@@ -98,8 +101,8 @@ func (b *bench) measureAll(ctx context.Context) ([]result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("run %d of %s: %w", i+1, t, err)
 			}
-			b.say("%s, run %d: %.1f s; worst provider %.1f s without a running controller, %.1f s without a leading one",
-				t, i+1, r.Seconds, worst(r.Stopped), worst(r.Leaderless))
+			b.say("%s, run %d: %.1f s, all controllers lead after %.1f s; worst provider %.1f s without a running controller, %.1f s without a leading one",
+				t, i+1, r.Seconds, r.Working, worst(r.Stopped), worst(r.Leaderless))
 			results = append(results, r)
 		}
 	}
@@ -168,7 +171,7 @@ func (b *bench) upgrade(ctx context.Context, c cluster, kubeconfig, home string,
 	for p := range g.stopped {
 		r.Stopped[p], r.Leaderless[p] = seconds(g.stopped[p]), seconds(g.leaderless[p])
 	}
-	r.AllDown, r.Blind = seconds(g.all), seconds(g.blind)
+	r.AllDown, r.Blind, r.Working = seconds(g.all), seconds(g.blind), seconds(g.last.Sub(begin))
 	return r, b.arrived(ctx, c, before, &r)
 }
 
