@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
@@ -124,23 +122,26 @@ func (b *bed) started(t *testing.T, version string) bool {
 // ended tells whether a run to the version has ended well.
 func (b *bed) ended(t *testing.T, version string) bool {
 	t.Helper()
-	return b.result(t, version) == "True"
+	return b.result(t, version) == v1alpha1.ReasonCompleted
 }
 
-// result returns the state of the run to a version: "", "open" or the status of its condition Succeeded.
+// result returns the state of the newest run to a version: "", "open" or how it ended.
 func (b *bed) result(t *testing.T, version string) string {
 	t.Helper()
 	r := b.capstan(t.Context(), "history", "-o", "json")
 	if r.code != 0 {
 		return ""
 	}
-	for _, run := range decode[v1alpha1.UpgradeList](t, r.stdout).Items {
+	history := decode[struct {
+		Runs []struct{ To, Result, FinishedAt string }
+	}](t, r.stdout)
+	for _, run := range history.Runs {
 		switch {
-		case run.Spec.To != version:
-		case run.Status.FinishedAt == nil:
+		case run.To != version:
+		case run.FinishedAt == "":
 			return "open"
 		default:
-			return string(apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded).Status)
+			return run.Result
 		}
 	}
 	return ""
