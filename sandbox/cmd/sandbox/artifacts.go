@@ -101,7 +101,7 @@ func (a *artifacts) certManagerOf(ctx context.Context, capi string) (string, err
 		return "", fmt.Errorf("find the source of Cluster API %s: %w", capi, err)
 	}
 	path := filepath.Join(dir, "cmd", "clusterctl", "client", "config", "cert_manager_client.go")
-	source, err := os.ReadFile(path) //nolint:gosec // a file of the module cache
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return "", hint(fmt.Errorf("find the cert-manager version of Cluster API %s: %w", capi, err), "name it with --cert-manager")
 	}

@@ -24,10 +24,14 @@ import (
 // runCLI runs a command line and returns its outputs and exit code.
 func runCLI(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
+	return runCLIWith(t.Context(), args...)
+}
+
+func runCLIWith(ctx context.Context, args ...string) (out, errOut string, code int) {
 	var o, e bytes.Buffer
-	root := newRoot(streams{in: os.Stdin, out: &o, errOut: &e}, clock.RealClock{})
+	root := newRoot(streams{in: os.Stdin, out: &o, errOut: &e}, clock.RealClock{}) //nolint:contextcheck // commands take the context they are run with
 	root.SetArgs(args)
-	code = exitCode(root.ExecuteContext(t.Context()), &e)
+	code = exitCode(root.ExecuteContext(ctx), &e)
 	return o.String(), e.String(), code
 }
 

@@ -72,7 +72,7 @@ func clusterctl(ctx context.Context, l supervisor.Layout, spec supervisor.Spec, 
 		return nil, usagef("--capi %s: this sandbox has clusterctl %s", version,
 			strings.Join(slices.Sorted(maps.Keys(spec.Inputs.Clusterctl)), " and "))
 	}
-	cmd := exec.CommandContext(ctx, program.Path, append(args, "--config", program.Config)...) //nolint:gosec // the user's own arguments
+	cmd := exec.CommandContext(ctx, program.Path, append(args, "--config", program.Config)...)
 	cmd.Env = append(append(os.Environ(), bundle.ClusterctlEnv()...), "KUBECONFIG="+controlplane.FilesIn(l.Dir).Kubeconfig())
 	return cmd, nil
 }

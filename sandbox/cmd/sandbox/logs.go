@@ -58,7 +58,7 @@ func (o *logsOptions) run(ctx context.Context, component string) error {
 	if filepath.Dir(path) != l.Logs() {
 		return usagef("%q is not the name of a component", component)
 	}
-	f, err := os.Open(path) //nolint:gosec // a file of the log directory, see above
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return hint(fmt.Errorf("there is no log of %q in %s", component, l.Logs()), "choose one of: %s", strings.Join(logNames(l), ", "))
 	}
@@ -111,7 +111,7 @@ func logNames(l supervisor.Layout) []string {
 
 // lastLines returns the last n lines of a file.
 func lastLines(path string, n int) ([]string, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // a log of ours
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}

@@ -171,19 +171,14 @@ func (o *upOptions) start(ctx context.Context, p *progress, held *os.File) error
 		return err
 	}
 	s := p.step("Start control plane and node")
-	err = o.daemon.start(o.spec, held)
-	if err == nil {
-		_ = held.Close() // from here on the supervisor holds the lock alone
-		err = o.daemon.await(ctx, s.note)
+	if err := o.daemon.start(o.spec, held); err != nil {
+		return s.end(err, "") // says itself what to do
 	}
-	if err := s.end(err, "Kubernetes "+o.spec.Kubernetes); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		stopErr := o.takeDown(ctx)
-		return hint(errors.Join(err, stopErr), "read the logs in %s; `sandbox up%s` tries again", o.layout.Logs(), o.flags())
+	_ = held.Close() // from here on the supervisor holds the lock alone
+	if err := s.end(o.daemon.await(ctx, s.note), "Kubernetes "+o.spec.Kubernetes); err != nil && ctx.Err() == nil {
+		return hint(errors.Join(err, o.takeDown(ctx)), "read the logs in %s; `sandbox up%s` tries again", o.layout.Logs(), o.flags())
 	}
-	return nil
+	return ctx.Err() //nolint:wrapcheck // an interrupt, told by the caller
 }
 
 // fill installs providers and workload clusters into a running control plane, as far as they were asked for, and marks the sandbox done.

@@ -37,12 +37,12 @@ func processComponent(c controlplane.Component, l Layout, clk clock.Clock) *comp
 
 // runProcess runs a child until it ends or ctx does. Then it is killed without ceremony: the state of a sandbox that stops is thrown away.
 func runProcess(ctx context.Context, c controlplane.Component, logPath string, started func(int)) error {
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // a log of ours
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // a program of ours
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start: %w", err)
@@ -58,7 +58,7 @@ func runProcess(ctx context.Context, c controlplane.Component, logPath string, s
 // tail returns the last n lines of a file, indented; a missing file has none.
 func tail(path string, n int) string {
 	const window = 16 << 10
-	f, err := os.Open(path) //nolint:gosec // a log of ours
+	f, err := os.Open(path)
 	if err != nil {
 		return "  (no log: " + err.Error() + ")"
 	}
