@@ -47,8 +47,8 @@ const (
 	// to the registry.
 	definiteGrace = 20 * time.Second
 	// busy and idle are how soon the host should look again.
-	busy = 200 * time.Millisecond
-	idle = time.Second
+	busy = 20 * time.Millisecond
+	idle = 300 * time.Millisecond
 	// contested is how often a finished step may be undone by others before the run stops.
 	contested = 3
 )
@@ -111,7 +111,7 @@ func decide(in input) decision {
 	if s := states.next(); s != nil {
 		return j.act(s)
 	}
-	return j.decision(kindWait, idle/2)
+	return j.decision(kindWait, idle)
 }
 
 // state is one step with its progress.

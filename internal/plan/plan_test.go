@@ -126,7 +126,7 @@ func TestCompute(t *testing.T) {
 		"an older version is upgraded": {
 			given:      func(f *fixture) { f.meet(elected, elected, nil) },
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"a provider that is not there is installed": {
 			given: func(f *fixture) {
@@ -134,7 +134,7 @@ func TestCompute(t *testing.T) {
 				f.meet(deployment(), nil, nil)
 			},
 			wantAction: v1alpha1.ActionInstall, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"a provider at the target is left alone": {
 			given: func(f *fixture) {
@@ -156,7 +156,7 @@ func TestCompute(t *testing.T) {
 				f.meet(elected, nil, nil)
 			},
 			wantAction: v1alpha1.ActionRepair, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Warn CAP-HAND-CHANGES"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Warn CAP-HAND-CHANGES"},
 		},
 		"a downgrade is refused": {
 			given: func(f *fixture) {
@@ -164,19 +164,19 @@ func TestCompute(t *testing.T) {
 				f.meet(elected, elected, nil)
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-DOWNGRADE"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-DOWNGRADE"},
 		},
 		"a controller without leader election is stopped before the new one starts": {
 			given:      func(f *fixture) { f.meet(elected, deployment("--leader-elect=false"), nil) },
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardTwoActive},
-			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"a changed lease means two active controllers": {
 			given: func(f *fixture) {
 				f.meet(deployment("--leader-elect", "--leader-election-id=b"), deployment("--leader-elect", "--leader-election-id=a"), nil)
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardTwoActive},
-			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"a Deployment that asks to be recreated has its gap shown": {
 			given: func(f *fixture) {
@@ -187,7 +187,7 @@ func TestCompute(t *testing.T) {
 				f.meet(wanted, elected, nil)
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardRecreate},
-			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"a plain manifest without leader election is a server and rolls": {
 			given: func(f *fixture) {
@@ -195,7 +195,7 @@ func TestCompute(t *testing.T) {
 				f.world.Management.Manifests = []world.Manifest{{Name: "core", Version: "v1.13.0"}}
 				f.meet(deployment("--port=1"), deployment("--port=2"), nil)
 			},
-			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantSteps: []string{"swap/core/v1.14.2"},
+			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2"},
 			wantFindings: []string{"Warn CAP-PROVIDER-NOT-IN-RELEASE"},
 		},
 		"a storage version that moves is held back until the new webhook answers": {
@@ -231,7 +231,7 @@ func TestCompute(t *testing.T) {
 				f.meet(elected, elected, func(o *world.Object) { o.Immutable = true })
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyStopThenStart, wantHazards: []string{plan.HazardImmutable},
-			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "record/core/v1.14.2"},
+			wantSteps: []string{"stop/core/v1.14.2", "swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"},
 		},
 		"what the new version no longer has is pruned, but never a CRD": {
 			given: func(f *fixture) {
@@ -241,12 +241,12 @@ func TestCompute(t *testing.T) {
 				f.world.Sets["plan/core"] = set
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardOldController},
-			wantSteps: []string{"swap/core/v1.14.2", "prune/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Warn CAP-CRD-LEFT"},
+			wantSteps: []string{"swap/core/v1.14.2", "prune/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Warn CAP-CRD-LEFT"},
 		},
 		"an object that the API server refuses blocks": {
 			given:      func(f *fixture) { f.meet(elected, elected, func(o *world.Object) { o.Refused = "quota" }) },
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-OBJECT-REFUSED"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-OBJECT-REFUSED"},
 		},
 		"a jump of four minors blocks": {
 			given: func(f *fixture) {
@@ -254,7 +254,7 @@ func TestCompute(t *testing.T) {
 				f.meet(elected, elected, nil)
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-SKIPPED-MINORS"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-SKIPPED-MINORS"},
 		},
 		"a management cluster without a ready node blocks": {
 			given: func(f *fixture) {
@@ -262,7 +262,7 @@ func TestCompute(t *testing.T) {
 				f.meet(elected, elected, nil)
 			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling,
-			wantSteps: []string{"swap/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-NODE-READY"},
+			wantSteps: []string{"swap/core/v1.14.2", "lead/core/v1.14.2", "record/core/v1.14.2"}, wantFindings: []string{"Block CAP-NODE-READY"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestForecastUsesHistory(t *testing.T) {
 		},
 	}}
 	spec := f.compute(t)
-	want := v1alpha1.Forecast{Duration: metav1.Duration{Duration: 20 * time.Second}, Basis: "history: run before took 40s for 4 steps"}
+	want := v1alpha1.Forecast{Duration: metav1.Duration{Duration: 30 * time.Second}, Basis: "history: run before took 40s for 4 steps"}
 	if diff := cmp.Diff(want, spec.Forecast); diff != "" {
 		t.Errorf("forecast, -want +got:\n%s", diff)
 	}

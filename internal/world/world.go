@@ -138,6 +138,8 @@ type Want struct {
 	ID string
 	// Objects are asked for in this order.
 	Objects []Wanted
+	// Lead asks whether one of each Deployment's Pods leads, as part of its health.
+	Lead bool
 	// Probe asks for a real call through every webhook and conversion among the objects.
 	Probe bool
 	// Owned is a label selector for all objects of a component, of any kind. What it selects and Objects does not name

@@ -66,10 +66,6 @@ func (s *objectSet) applyAll(ctx context.Context, seen []world.Object, a step.Ac
 	for i, wanted := range s.objects {
 		o := seen[i]
 		switch {
-		case o.InSync && o.Health != nil && o.Health.Handover != nil:
-			if err := handOver(ctx, a, *o.Health.Handover); err != nil {
-				return err
-			}
 		case o.InSync:
 		case o.Terminating:
 			return nil
@@ -82,16 +78,6 @@ func (s *objectSet) applyAll(ctx context.Context, seen []world.Object, a step.Ac
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// handOver frees a lease that a Pod which is gone still holds: its successor would otherwise wait for the lease's whole
-// duration, with no controller at work. Cluster API's managers do not release their leases when they end.
-func handOver(ctx context.Context, a step.Actuator, h world.Handover) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"holderIdentity":""}}`, h.ResourceVersion)
-	if err := a.Patch(ctx, h.Lease, patch); err != nil {
-		return fmt.Errorf("hand %s over from %s: %w", h.Lease, h.Holder, err)
 	}
 	return nil
 }

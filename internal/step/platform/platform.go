@@ -6,14 +6,17 @@
 //
 // A component passes through these steps, each left out where it has nothing to do:
 //
-//	stop ──► crds ──► swap ──► webhooks ──► storage ──► prune ──► record
+//	crds ──► stop ──► swap ──► webhooks ──► storage ──┬─► prune ──► lead ──► record
+//	                                                  └─► (components that need this one)
 //
+//	crds      new CRDs, without waiting for other components: old controllers go on with them; where the storage version
+//	          or the webhook's CA moves, the old one stays for now
 //	stop      old controllers go first, only where the plan says StopThenStart
-//	crds      new CRDs; where the storage version or the webhook's CA moves, the old one stays for now
 //	swap      everything else; Kubernetes rolls the Deployments while the old controllers run
 //	webhooks  admission configurations, once the new Pods can answer them
 //	storage   CRDs in their final form, once the new conversion webhook answers
 //	prune     what the new version no longer has, once no old Pod is left that could miss it
+//	lead      a new Pod leads; the lease of one that is gone is handed over
 //	record    the version in the clusterctl inventory: last, and only after all the above was seen done
 package platform
 
@@ -32,7 +35,7 @@ type Objects map[string][]*unstructured.Unstructured
 
 // Build returns the steps of a platform plan, in an order that respects all needs.
 func Build(components []v1alpha1.PlannedComponent, objects Objects) ([]step.Step, error) {
-	last := map[string]string{}
+	serving := map[string]string{}
 	var steps []step.Step
 	for _, c := range components {
 		if c.Action == v1alpha1.ActionNone {
@@ -44,16 +47,17 @@ func Build(components []v1alpha1.PlannedComponent, objects Objects) ([]step.Step
 		}
 		var needs []string
 		for _, n := range c.Needs {
-			if id, moved := last[n]; moved {
+			if id, moved := serving[n]; moved {
 				needs = append(needs, id)
 			}
 		}
-		own := chain(c, objs, needs)
-		if len(own) == 0 {
+		ch := &chain{component: c, needs: needs}
+		ch.build(split(objs))
+		if len(ch.steps) == 0 {
 			continue
 		}
-		last[c.Name] = own[len(own)-1].ID()
-		steps = append(steps, own...)
+		serving[c.Name] = ch.serving
+		steps = append(steps, ch.steps...)
 	}
 	return steps, nil
 }
@@ -67,51 +71,98 @@ func Describe(steps []step.Step) []v1alpha1.PlannedStep {
 	return out
 }
 
-// chain returns the steps of one component, each needing the one before it.
-func chain(c v1alpha1.PlannedComponent, objs []*unstructured.Unstructured, needs []string) []step.Step {
-	parts := split(objs)
-	var steps []step.Step
-	add := func(verb, summary string, build func(base) step.Step) {
-		b := base{id: verb + "/" + c.Name + "/" + c.To, component: c.Name, summary: summary, needs: slices.Clone(needs)}
-		steps = append(steps, build(b))
-		needs = []string{b.id}
+// chain is the steps of one component, each needing the one before it.
+type chain struct {
+	component v1alpha1.PlannedComponent
+	// needs are what the next step needs.
+	needs []string
+	steps []step.Step
+	// serving is the step after which the component can be relied on.
+	serving string
+}
+
+func (ch *chain) add(verb, summary string, build func(base) step.Step) {
+	b := base{id: verb + "/" + ch.component.Name + "/" + ch.component.To, component: ch.component.Name, summary: summary, needs: slices.Clone(ch.needs)}
+	ch.steps = append(ch.steps, build(b))
+	ch.needs = []string{b.id}
+	ch.serving = b.id
+}
+
+func (ch *chain) build(p parts) {
+	ch.definitions(p)
+	ch.controllers(p)
+	serving := ch.serving
+	ch.closing(p)
+	if serving != "" {
+		ch.serving = serving
 	}
-	if removed := removedDeployments(c.Prune); c.Strategy == v1alpha1.StrategyStopThenStart && len(parts.deployments)+len(removed) > 0 {
-		add("stop", "Stop the old controllers of "+c.Name, func(b base) step.Step {
-			return &stop{base: b, deployments: parts.deployments, removed: removed}
+}
+
+// definitions apply CRDs before anything that the component needs has moved.
+func (ch *chain) definitions(p parts) {
+	c := ch.component
+	if len(p.crds) == 0 {
+		return
+	}
+	needs := ch.needs
+	ch.needs = nil
+	ch.add("crds", fmt.Sprintf("Apply %s of %s %s", count(len(p.crds), "CRD"), c.Name, c.To), func(b base) step.Step {
+		return newCRDs(b, p.crds, c.TwoPhase)
+	})
+	ch.needs = append(ch.needs, needs...)
+}
+
+// controllers swap what runs and what calls it.
+func (ch *chain) controllers(p parts) {
+	c := ch.component
+	if removed := removedDeployments(c.Prune); c.Strategy == v1alpha1.StrategyStopThenStart && len(p.deployments)+len(removed) > 0 {
+		ch.add("stop", "Stop the old controllers of "+c.Name, func(b base) step.Step {
+			return &stop{base: b, deployments: p.deployments, removed: removed}
 		})
 	}
-	if len(parts.crds) > 0 {
-		add("crds", fmt.Sprintf("Apply %d CRDs of %s %s", len(parts.crds), c.Name, c.To), func(b base) step.Step {
-			return newCRDs(b, parts.crds, c.TwoPhase)
+	if len(p.rest) > 0 {
+		ch.add("swap", fmt.Sprintf("Swap %s to %s", c.Name, c.To), func(b base) step.Step {
+			return &objectSet{base: b, objects: p.rest, replace: c.Replace}
 		})
 	}
-	if len(parts.rest) > 0 {
-		add("swap", fmt.Sprintf("Swap %s to %s", c.Name, c.To), func(b base) step.Step {
-			return &objectSet{base: b, objects: parts.rest, replace: c.Replace}
-		})
-	}
-	if len(parts.webhooks) > 0 || hasConversion(parts.crds) {
-		add("webhooks", fmt.Sprintf("Switch the webhooks of %s %s", c.Name, c.To), func(b base) step.Step {
-			return &objectSet{base: b, objects: parts.webhooks, also: withConversion(parts.crds, c.TwoPhase), replace: c.Replace, probe: true}
+	if len(p.webhooks) > 0 || hasConversion(p.crds) {
+		ch.add("webhooks", fmt.Sprintf("Switch the webhooks of %s %s", c.Name, c.To), func(b base) step.Step {
+			return &objectSet{base: b, objects: p.webhooks, also: withConversion(p.crds, c.TwoPhase), replace: c.Replace, probe: true}
 		})
 	}
 	if len(c.TwoPhase) > 0 {
-		add("storage", fmt.Sprintf("Give %d CRDs of %s their final form", len(c.TwoPhase), c.Name), func(b base) step.Step {
-			return &objectSet{base: b, objects: named(parts.crds, c.TwoPhase)}
+		ch.add("storage", fmt.Sprintf("Give %s of %s their final form", count(len(c.TwoPhase), "CRD"), c.Name), func(b base) step.Step {
+			return &objectSet{base: b, objects: named(p.crds, c.TwoPhase)}
 		})
 	}
+}
+
+// closing makes sure that nothing of the old version is left before the new one is recorded.
+func (ch *chain) closing(p parts) {
+	c := ch.component
 	if len(c.Prune) > 0 {
-		add("prune", fmt.Sprintf("Remove %d objects that %s %s no longer has", len(c.Prune), c.Name, c.To), func(b base) step.Step {
+		ch.add("prune", fmt.Sprintf("Remove %s that %s %s no longer has", count(len(c.Prune), "object"), c.Name, c.To), func(b base) step.Step {
 			return &prune{base: b, refs: c.Prune}
 		})
 	}
+	if len(p.deployments) > 0 {
+		ch.add("lead", "See a new controller of "+c.Name+" lead", func(b base) step.Step {
+			return &lead{base: b, deployments: p.deployments}
+		})
+	}
 	if c.Provider != nil {
-		add("record", fmt.Sprintf("Record %s %s in the inventory", c.Name, c.To), func(b base) step.Step {
+		ch.add("record", fmt.Sprintf("Record %s %s in the inventory", c.Name, c.To), func(b base) step.Step {
 			return &objectSet{base: b, objects: []*unstructured.Unstructured{InventoryEntry(*c.Provider, c.To)}}
 		})
 	}
-	return steps
+}
+
+// count says how many there are, in the singular where that is right.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // base is what all steps of this package have in common.

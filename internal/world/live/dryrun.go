@@ -28,6 +28,7 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 		c.lasting = true
 		if live != nil {
 			c.drift = drift(live, applied)
+			c.works = c.drift == "" || drift(plain(live), plain(applied)) == ""
 		}
 	case diagnose.ClassNotFound:
 		// The namespace or the kind is not there yet, or has just gone.
@@ -43,6 +44,14 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 		return comparison{}, fault(ctx, "compare "+t.result.Ref.String(), err)
 	}
 	return c, nil
+}
+
+// plain returns an object without labels and annotations, which no program's work depends on.
+func plain(u *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: content(u)}
+	unstructured.RemoveNestedField(out.Object, "metadata", "labels")
+	unstructured.RemoveNestedField(out.Object, "metadata", "annotations")
+	return out
 }
 
 // applied returns the object as it would be after a takeover and an apply. The takeover can't be part of a dry run, so

@@ -4,6 +4,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -20,17 +21,30 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// leadership adds to a rolled-out Deployment's health whether one of its Pods leads. A Pod that is ready but waits for the
-// lease of one that has just gone controls nothing yet, so calling the swap done would be a false success.
-func (r *round) leadership(ctx context.Context, live *unstructured.Unstructured, w *workloadState, h *world.Health) error {
+// lead adds to the health of rolled-out Deployments whether one of their Pods leads. A Pod that is ready but waits for the
+// lease of one that has just gone controls nothing yet, so calling the component done would be a false success.
+func (r *round) lead(ctx context.Context, members []*task, objects []world.Object) error {
+	return forEach(len(objects), r.parallel, func(i int) error {
+		h := objects[i].Health
+		if h == nil || !h.OK || members[i].live == nil || objects[i].Ref.Kind != "Deployment" {
+			return nil
+		}
+		led := *h
+		objects[i].Health = &led
+		return r.leadership(ctx, members[i].live, &led)
+	})
+}
+
+func (r *round) leadership(ctx context.Context, live *unstructured.Unstructured, h *world.Health) error {
 	e := world.ElectionOf(live)
-	if !h.OK || w.ref.Kind != "Deployment" || w.rollout.desired == 0 || e.Off() || (!e.On() && e.Namespace == "") {
-		return nil
+	w, err := workloadOf(live)
+	if err != nil || w == nil || w.rollout.desired == 0 || e.Off() || (!e.On() && e.Namespace == "") {
+		return err
 	}
-	namespace := w.ref.Namespace
-	if e.Namespace != "" {
-		namespace = e.Namespace
+	if w.pods, err = r.podsOf(ctx, w); err != nil {
+		return fault(ctx, "list the Pods of "+w.ref.String(), err)
 	}
+	namespace := cmp.Or(e.Namespace, w.ref.Namespace)
 	leases, err := typedList[coordinationv1.Lease](ctx, r.clients.dynamic.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace(namespace), metav1.ListOptions{})
 	if err != nil {
 		return fault(ctx, "list the leases of "+w.ref.String(), err)

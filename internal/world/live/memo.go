@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,8 +43,12 @@ type stateEntry struct {
 	content string
 	// compared is the result of the dry run for content.
 	compared comparison
-	// written is when somebody last changed the object, by the API server's clock.
-	written time.Time
+	// seen is when this process first saw content.
+	seen time.Time
+	// since is from when on repairs by hand were respected in the comparison, and persons whether anybody made changes by
+	// hand at all: only then since matters.
+	since   time.Time
+	persons bool
 	// live is the object, without what is big and not needed again.
 	live *unstructured.Unstructured
 }
@@ -162,15 +167,14 @@ func contentKey(u *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lastWrite returns when an object's content was last written.
-func lastWrite(u *unstructured.Unstructured) time.Time {
-	last := u.GetCreationTimestamp().Time
-	for _, e := range u.GetManagedFields() {
-		if e.Time != nil && e.Subresource == "" && e.Time.After(last) {
-			last = e.Time.Time
-		}
-	}
-	return last
+// holds tells whether the comparison is good for this moment of respect.
+func (e *stateEntry) holds(since time.Time) bool { return !e.persons || e.since.Equal(since) }
+
+// writtenByPersons tells whether a person changed the object with a tool of theirs.
+func writtenByPersons(u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return world.ManagerOf(e.Manager, e.Operation) == world.ManagerPerson
+	})
 }
 
 // pruned returns an object without the parts that are big and not read again.

@@ -17,10 +17,9 @@ import (
 const (
 	// probeTimeout bounds one call of a probe. A webhook that takes longer stops every user of its kind.
 	probeTimeout = 5 * time.Second
-	// probeSettle is how old a webhook configuration has to be: API servers learn of a change a moment after it is made,
-	// and until then a request goes through without the webhook, which looks like an answer. Times in objects are whole
-	// seconds, so this is one second at least.
-	probeSettle = 2 * time.Second
+	// probeSettle is how long a webhook configuration has to be known to us: API servers learn of a change a moment after
+	// it is made, and until then a request goes through without the webhook, which looks like an answer.
+	probeSettle = 800 * time.Millisecond
 	// probeCauses bounds how many silent webhooks of one object are named.
 	probeCauses = 5
 )
@@ -94,7 +93,7 @@ func (r *round) probe(ctx context.Context, members []*task, objects []world.Obje
 		case !objects[i].InSync:
 			objects[i].Health = unprobed(objects[i], "it is called once it is at its target")
 			continue
-		case r.fresh(t.written):
+		case r.fresh(t.seen):
 			objects[i].Health = unprobed(objects[i], "it was changed just now, and is called once the API server knows")
 			continue
 		}
@@ -117,10 +116,9 @@ func (r *round) probe(ctx context.Context, members []*task, objects []world.Obje
 	return nil
 }
 
-// fresh tells whether something was written a moment ago. A time in the future is a clock that runs apart, and proves
-// nothing.
-func (r *round) fresh(written time.Time) bool {
-	age := r.at.Sub(written)
+// fresh tells whether this process has seen the object as it is only for a moment.
+func (r *round) fresh(seen time.Time) bool {
+	age := r.at.Sub(seen)
 	return age >= 0 && age < probeSettle
 }
 

@@ -32,9 +32,10 @@ type task struct {
 	// listed tells that it was, so that no metadata means no object.
 	listed bool
 
-	result  world.Object
-	live    *unstructured.Unstructured
-	written time.Time
+	result world.Object
+	live   *unstructured.Unstructured
+	// seen is when this process first saw the object as it is.
+	seen time.Time
 }
 
 // sets observes all wanted objects, each once, and puts the results together by set.
@@ -58,11 +59,22 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 			t := index[w][i]
 			members = append(members, t)
 			set.Objects = append(set.Objects, t.result)
+			if want.Content {
+				set.Objects[i].Live = t.live
+			}
 		}
 		if want.Probe {
 			if err := r.probe(ctx, members, set.Objects); err != nil {
 				return nil, err
 			}
+		}
+		if want.Lead {
+			if err := r.lead(ctx, members, set.Objects); err != nil {
+				return nil, err
+			}
+		}
+		if set.Leftovers, err = r.leftovers(ctx, want); err != nil {
+			return nil, err
 		}
 		out[want.ID] = set
 	}
@@ -102,7 +114,7 @@ func (r *round) task(wanted world.Wanted) (*task, error) {
 		}
 		t.hash = hash
 	}
-	t.key = strings.Join([]string{string(wanted.Presence), r.since.UTC().String(), ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, t.hash}, "|")
+	t.key = strings.Join([]string{string(wanted.Presence), ref.APIVersion, ref.Kind, ref.Namespace, ref.Name, t.hash}, "|")
 	return t, nil
 }
 
@@ -212,7 +224,7 @@ func (r *round) observeMissing(ctx context.Context, t *task) error {
 // observePresent compares a live object with what is wanted, and looks at its health.
 func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.PartialObjectMetadata) error {
 	e := r.memo.state(t.key, r.at)
-	if e == nil || e.resourceVersion != meta.ResourceVersion || !e.compared.lasting {
+	if e == nil || e.resourceVersion != meta.ResourceVersion || !e.compared.lasting || !e.holds(r.since) {
 		next, err := r.read(ctx, t, e)
 		if err != nil || next == nil {
 			return err
@@ -221,9 +233,9 @@ func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.Partia
 		r.memo.setState(t.key, e)
 	}
 	c := e.compared
-	t.live, t.written = e.live, e.written
+	t.live, t.seen = e.live, e.seen
 	t.result.Terminating = e.live.GetDeletionTimestamp() != nil
-	t.result.InSync, t.result.Drift = c.inSync(), c.text()
+	t.result.InSync, t.result.Drift, t.result.Cosmetic = c.inSync(), c.text(), c.cosmetic()
 	t.result.Immutable, t.result.Refused = c.immutable, c.refused
 	health, err := r.health(ctx, e.live)
 	t.result.Health = health
@@ -249,13 +261,12 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 	if err != nil {
 		return nil, err
 	}
-	e := &stateEntry{used: r.at, resourceVersion: live.GetResourceVersion(), content: key}
-	if old != nil && old.content == key && old.compared.lasting {
-		e.compared = old.compared
+	e := &stateEntry{used: r.at, seen: r.at, resourceVersion: live.GetResourceVersion(), content: key, since: r.since, persons: writtenByPersons(live)}
+	if old != nil && old.content == key && old.compared.lasting && old.holds(r.since) {
+		e.compared, e.seen = old.compared, old.seen
 	} else if e.compared, err = r.dryRun(ctx, t, live); err != nil {
 		return nil, err
 	}
-	e.written = lastWrite(live)
 	e.live = pruned(live)
 	return e, nil
 }
@@ -264,12 +275,19 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 type comparison struct {
 	// drift is what would change; empty for nothing.
 	drift string
+	// works tells that nothing would change but labels and annotations.
+	works bool
 	// installers still own fields.
 	installers []string
 	immutable  bool
 	refused    string
 	// lasting tells that the answer stays as long as the object does: a refusal may be over the next moment.
 	lasting bool
+}
+
+// cosmetic tells that the object differs, but works as wanted.
+func (c comparison) cosmetic() bool {
+	return !c.inSync() && c.works && !c.immutable && c.refused == ""
 }
 
 func (c comparison) inSync() bool {

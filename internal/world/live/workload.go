@@ -40,7 +40,7 @@ func (r *round) workload(ctx context.Context, live *unstructured.Unstructured) (
 		}
 		h = w.health(facts)
 	}
-	return &h, r.leadership(ctx, live, w, &h)
+	return &h, nil
 }
 
 // workloadState is a workload with its Pods, whatever its kind.
