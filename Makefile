@@ -83,7 +83,9 @@ bench: build images ## time clusterctl and Capstan side by side, with the second
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run golangci-lint with the project's rules over all modules
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+	@failed=0; for m in $(MODULES); do echo "lint $$m"; \
+		(cd $$m && $(CURDIR)/$(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...) || failed=1; \
+	done; exit $$failed
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## write deepcopy functions and CRDs from the API types
