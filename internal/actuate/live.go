@@ -42,6 +42,8 @@ type Live struct {
 	Since time.Time
 	// Kept is told about each object that was applied with fields kept, each time, if set.
 	Kept func(ref world.Ref, fields []ownership.Kept)
+	// Applied is told what each apply led to, if set: the object as it was asked for and as the API server has it now.
+	Applied func(wanted, now *unstructured.Unstructured)
 }
 
 var _ step.Actuator = (*Live)(nil)
@@ -83,16 +85,42 @@ func (l *Live) applyOnce(ctx context.Context, obj *unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
-	if err := l.takeOver(ctx, ri, &p); err != nil {
-		return err
-	}
-	if _, err = ri.Apply(ctx, obj.GetName(), p.wanted, applyOptions(nil)); err != nil {
+	now, err := l.takeOverAndApply(ctx, ri, &p)
+	if err != nil {
 		return err
 	}
 	if l.Kept != nil && len(p.kept) > 0 {
 		l.Kept(world.RefOf(obj), p.kept)
 	}
+	if l.Applied != nil {
+		l.Applied(obj, now)
+	}
 	return nil
+}
+
+// takeOverAndApply takes installers' fields over first, so that what is removed and what is new come in one change: a
+// Deployment must not roll twice. CRDs don't roll, are up to a megabyte, and are checked in full on each write: they are
+// taken over only if something would stay behind otherwise, or if they are refused with what stays behind.
+func (l *Live) takeOverAndApply(ctx context.Context, ri dynamic.ResourceInterface, p *prepared) (*unstructured.Unstructured, error) {
+	if p.wanted.GetKind() == "CustomResourceDefinition" {
+		now, err := ri.Apply(ctx, p.wanted.GetName(), p.wanted, applyOptions(nil))
+		if err != nil && !apierrors.IsInvalid(err) {
+			return nil, err
+		}
+		if err == nil {
+			if _, stale, err := ownership.Leftovers(now); err != nil || !stale {
+				return now, err
+			}
+			p.live = now
+			if p.wanted.GetResourceVersion() != "" {
+				p.wanted.SetResourceVersion(now.GetResourceVersion())
+			}
+		}
+	}
+	if err := l.takeOver(ctx, ri, p); err != nil {
+		return nil, err
+	}
+	return ri.Apply(ctx, p.wanted.GetName(), p.wanted, applyOptions(nil))
 }
 
 // prepared is an apply that is thought through but not made.

@@ -43,9 +43,10 @@ func (s *Session) Follow(ctx context.Context, name string, sink event.Sink) (*v1
 	if err != nil {
 		return nil, err
 	}
-	actuator.Kept = s.tellKept(sink)
+	observer := s.observer.Respecting(run.CreationTimestamp.Time)
+	actuator.Kept, actuator.Applied = s.tellKept(sink), observer.Applied
 	e := &engine.Engine{
-		Observer: s.observer.Respecting(run.CreationTimestamp.Time), Actuator: actuator, Runs: s.store, Lock: lock{lease: s.lease},
+		Observer: observer, Actuator: actuator, Runs: s.store, Lock: lock{lease: s.lease},
 		Clock: s.clock, Identity: s.lease.Identity().Who(), Events: sink, Work: s.remember(),
 		Prober: &tally{before: run.Status.Fence, now: prober},
 	}

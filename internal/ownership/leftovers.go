@@ -19,7 +19,7 @@ import (
 //
 // found is false if there are none. Defaults that an installer owns are among the leftovers; they come back by
 // themselves, so a caller that wants the truth sends the result as a dry-run update and compares the answer with the
-// object as it is.
+// object as it is. Of a CustomResourceDefinition the few defaults are known, so there they are no leftovers.
 func Leftovers(dry *unstructured.Unstructured) (without *unstructured.Unstructured, found bool, err error) {
 	all, err := owners(dry)
 	if err != nil {
@@ -41,6 +41,9 @@ func Leftovers(dry *unstructured.Unstructured) (without *unstructured.Unstructur
 		if isKeyField(path) {
 			continue // it goes with its list entry or not at all
 		}
+		if dry.GetKind() == crdKind && slices.Contains(crdDefaults(), path.String()) {
+			continue // it would come back
+		}
 		if _, ok := lookup(out.Object, path); !ok {
 			continue
 		}
@@ -48,6 +51,17 @@ func Leftovers(dry *unstructured.Unstructured) (without *unstructured.Unstructur
 		out.Object, _ = remove(out.Object, path).(map[string]any)
 	}
 	return out, found, nil
+}
+
+const crdKind = "CustomResourceDefinition"
+
+// crdDefaults are the fields that the API server fills in (k8s.io/apiextensions-apiserver,
+// pkg/apis/apiextensions/v1/defaults.go).
+func crdDefaults() []string {
+	return []string{
+		".spec.conversion", ".spec.conversion.strategy", ".spec.names.listKind", ".spec.names.singular",
+		".spec.conversion.webhook.clientConfig.service.port", ".spec.preserveUnknownFields",
+	}
 }
 
 // isKeyField tells whether path is a field that identifies the list entry it is in.

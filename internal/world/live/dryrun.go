@@ -22,7 +22,11 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 	if live != nil {
 		c.installers = leftOver(live.GetManagedFields())
 	}
-	applied, err := r.applied(ctx, t, live)
+	applied, stale, err := r.applied(ctx, t, live)
+	if t.result.Ref.Kind == "CustomResourceDefinition" && !stale {
+		// The Actuator takes a CRD over only for what would stay behind.
+		c.installers = nil
+	}
 	switch diagnose.Classify(err) {
 	case diagnose.ClassNone:
 		c.lasting = true
@@ -55,26 +59,26 @@ func plain(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // applied returns the object as it would be after a takeover and an apply. The takeover can't be part of a dry run, so
-// what it would remove is removed in a second one, of an update.
-func (r *round) applied(ctx context.Context, t *task, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// what it would remove is removed in a second one, of an update. stale tells that there was something to remove.
+func (r *round) applied(ctx context.Context, t *task, live *unstructured.Unstructured) (after *unstructured.Unstructured, stale bool, err error) {
 	client := r.clients.resource(t.mapping, t.result.Ref.Namespace)
 	wanted := applicable(t.wanted.Object)
 	if live != nil && !r.since.IsZero() {
-		var err error
 		if wanted, _, err = ownership.Yield(wanted, live, r.since); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	dry := []string{metav1.DryRunAll}
-	after, err := client.Apply(ctx, t.result.Ref.Name, wanted, metav1.ApplyOptions{DryRun: dry, Force: true, FieldManager: v1alpha1.FieldOwner})
+	after, err = client.Apply(ctx, t.result.Ref.Name, wanted, metav1.ApplyOptions{DryRun: dry, Force: true, FieldManager: v1alpha1.FieldOwner})
 	if err != nil || live == nil {
-		return after, err
+		return after, false, err
 	}
-	without, found, err := ownership.Leftovers(after)
-	if err != nil || !found {
-		return after, err
+	without, stale, err := ownership.Leftovers(after)
+	if err != nil || !stale {
+		return after, false, err
 	}
-	return client.Update(ctx, without, metav1.UpdateOptions{DryRun: dry, FieldManager: v1alpha1.FieldOwner})
+	after, err = client.Update(ctx, without, metav1.UpdateOptions{DryRun: dry, FieldManager: v1alpha1.FieldOwner})
+	return after, true, err
 }
 
 // applicable returns a wanted object in the form that server-side apply takes: without fields that only the API server

@@ -167,6 +167,24 @@ func contentKey(u *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// Applied tells the Observer what an apply of a wanted object led to. The API server's own answer is as good as a dry run
+// against the object in that state; whether it still is in that state is seen by its resource version.
+func (o *Observer) Applied(wanted, now *unstructured.Unstructured) {
+	r := &round{Observer: o, at: o.clock.Now()}
+	t, err := r.task(world.Wanted{Presence: world.Present, Object: wanted})
+	if err != nil {
+		return // the next observation asks the API server
+	}
+	content, err := contentKey(now)
+	if err != nil {
+		return
+	}
+	o.memo.setState(t.key, &stateEntry{
+		used: r.at, seen: r.at, resourceVersion: now.GetResourceVersion(), content: content,
+		since: o.since, persons: writtenByPersons(now), compared: comparison{works: true, lasting: true}, live: pruned(now.DeepCopy()),
+	})
+}
+
 // holds tells whether the comparison is good for this moment of respect.
 func (e *stateEntry) holds(since time.Time) bool { return !e.persons || e.since.Equal(since) }
 
