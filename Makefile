@@ -25,6 +25,9 @@ TOOLS := bin/tools
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 
+# Links to the programs of a control plane, for tests that start one themselves.
+ASSETS := bin/assets
+
 # What `make sandbox`, `make demo` and `make bench` start with and go to.
 FROM ?= v1.13.4
 TO ?= v1.14.2
@@ -59,15 +62,18 @@ clean: ## remove what was built here; caches of Go and of the sandbox stay
 
 .PHONY: test
 test: build images ## all tests: unit, against a real API server, and the stories in a real sandbox
-	assets=$$(bin/sandbox build --print-assets) && KUBEBUILDER_ASSETS=$$assets $(MAKE) --no-print-directory test-unit
+	@set -e; dir=$$(bin/sandbox build --print-assets); rm -rf $(ASSETS); mkdir -p $(ASSETS); \
+		ln -s $$(readlink -f $$dir/etcd) $$(dirname $$(readlink -f $$dir/kube-apiserver))/kube-* $(ASSETS)
+	KUBEBUILDER_ASSETS=$(CURDIR)/$(ASSETS) CAPSTAN_SANDBOX_BIN=$(CURDIR)/$(ASSETS) $(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-scenarios
 
-# Tests that need an API server run where KUBEBUILDER_ASSETS names a directory with etcd and kube-apiserver, and say that
-# they are skipped where it does not.
+# Tests that need an API server run where KUBEBUILDER_ASSETS names a directory with etcd and kube-apiserver, those of the
+# node agent where CAPSTAN_SANDBOX_BIN names one that also has the other programs of a control plane. Where they don't, the
+# tests are skipped and say so.
 .PHONY: test-unit
 test-unit: ## unit tests of all modules: no sandbox, seconds
 	CAPSTAN_SCENARIOS= $(GO) test ./...
-	cd sandbox && $(GO) test ./...
+	cd sandbox && $(GO) test -timeout 20m ./...
 
 # One story after the other: each has a sandbox of its own, and two cores carry one.
 .PHONY: test-scenarios
