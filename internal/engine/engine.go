@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -101,7 +102,7 @@ func (e *Engine) Tick(ctx context.Context, name string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("load run %s: %w", name, err)
 	}
-	w, err := e.Observer.Observe(ctx, wants(work.Steps))
+	w, err := e.Observer.Observe(ctx, wants(work.Steps, run.Status.Steps))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("observe: %w", err)
 	}
@@ -147,12 +148,21 @@ func pausePatch(run string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{"capstan.dev/paused-by":%q}},"spec":{"paused":true}}`, run)
 }
 
-func wants(steps []step.Step) []world.Want {
+// wants asks for what the steps need that may be ready by the journal. The journal only says where to look: a step whose
+// objects were not looked at is not done, and one whose needs have come undone is not ready. So a lost journal costs a
+// few ticks and nothing else.
+func wants(steps []step.Step, records []v1alpha1.StepRecord) []world.Want {
+	done := map[string]bool{}
+	for _, r := range records {
+		done[r.ID] = r.State == v1alpha1.StepDone
+	}
 	var out []world.Want
 	for _, s := range steps {
-		if w, ok := s.(step.Watcher); ok {
-			out = append(out, w.Want())
+		w, ok := s.(step.Watcher)
+		if !ok || slices.ContainsFunc(s.Needs(), func(n string) bool { return !done[n] }) {
+			continue
 		}
+		out = append(out, w.Want())
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -24,6 +25,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 	"github.com/capstan-dev/capstan/internal/world/live"
 )
+
+// trust is how long a step that was seen done is believed without another look. It keeps the many looks of a run from
+// slowing down the very API server that the run waits for.
+const trust = 2 * time.Second
 
 // Options are what a session needs.
 type Options struct {
@@ -48,7 +53,7 @@ func Connect(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	obs, err := live.New(live.Options{Config: o.Config, Clock: o.Clock})
+	obs, err := live.New(live.Options{Config: o.Config, Clock: o.Clock, Trust: trust})
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -27,6 +27,13 @@ type memo struct {
 	hashes map[*unstructured.Unstructured]*hashEntry
 	states map[string]*stateEntry
 	probes map[string]probeEntry
+	sets   map[string]setEntry
+}
+
+// setEntry is a set as it was last seen whole.
+type setEntry struct {
+	set world.Set
+	at  time.Time
 }
 
 type hashEntry struct {
@@ -64,6 +71,7 @@ func newMemo() *memo {
 		hashes: map[*unstructured.Unstructured]*hashEntry{},
 		states: map[string]*stateEntry{},
 		probes: map[string]probeEntry{},
+		sets:   map[string]setEntry{},
 	}
 }
 
@@ -104,6 +112,32 @@ func (m *memo) setState(key string, e *stateEntry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.states[key] = e
+}
+
+// set returns a set that was seen whole less than trust ago.
+func (m *memo) set(want world.Want, now time.Time, trust time.Duration) (world.Set, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, found := m.sets[want.ID]
+	return e.set, found && len(e.set.Objects) == len(want.Objects) && now.Sub(e.at) < trust
+}
+
+// setSet remembers a set if every object in it is as wanted and works.
+func (m *memo) setSet(want world.Want, set world.Set, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.ContainsFunc(set.Objects, func(o world.Object) bool { return !whole(o) }) {
+		delete(m.sets, want.ID)
+		return
+	}
+	m.sets[want.ID] = setEntry{set: set, at: now}
+}
+
+func whole(o world.Object) bool {
+	if o.Presence != world.Present {
+		return !o.Found
+	}
+	return o.Found && o.InSync && !o.Terminating && (o.Health == nil || o.Health.OK)
 }
 
 // answered tells whether a probe already succeeded in this situation.

@@ -54,6 +54,9 @@ type Options struct {
 	// FleetInterval is the least time between two readings of all Clusters and Machines; zero means 2 s, a negative one
 	// reads them every time.
 	FleetInterval time.Duration
+	// Trust is how long a set that was seen whole, every object at its target and working, is not looked at again; zero
+	// looks each time.
+	Trust time.Duration
 	// Parallel bounds the requests in flight; zero means 10.
 	Parallel int
 }
@@ -73,11 +76,15 @@ type shared struct {
 	clock         clock.PassiveClock
 	log           logr.Logger
 	fleetInterval time.Duration
+	trust         time.Duration
 	parallel      int
 
 	mu    sync.Mutex
 	fleet fleetMemo
 	memo  *memo
+	// home is the management cluster as it was read at homeAt.
+	home   world.Management
+	homeAt time.Time
 }
 
 // New returns an Observer. It makes no request.
@@ -96,7 +103,7 @@ func New(o Options) (*Observer, error) {
 		o.Parallel = 10
 	}
 	return &Observer{shared: &shared{
-		clients: c, clock: o.Clock, log: o.Log, fleetInterval: o.FleetInterval, parallel: o.Parallel,
+		clients: c, clock: o.Clock, log: o.Log, fleetInterval: o.FleetInterval, trust: o.Trust, parallel: o.Parallel,
 		fleet: newFleetMemo(), memo: newMemo(),
 	}}, nil
 }
@@ -115,7 +122,7 @@ func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.Worl
 	r := &round{Observer: o, at: o.clock.Now()}
 	w := &world.World{At: r.at}
 	var err error
-	if w.Management, err = r.management(ctx); err != nil {
+	if w.Management, err = r.recentManagement(ctx); err != nil {
 		return nil, err
 	}
 	r.nodes = w.Management.Nodes
@@ -128,6 +135,19 @@ func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.Worl
 	}
 	o.memo.prune(r.at)
 	return w, nil
+}
+
+// recentManagement reads the management cluster unless that was done a moment ago.
+func (r *round) recentManagement(ctx context.Context) (world.Management, error) {
+	if r.trust > 0 && !r.homeAt.IsZero() && r.at.Sub(r.homeAt) < r.trust {
+		return r.home, nil
+	}
+	m, err := r.management(ctx)
+	if err != nil {
+		return m, err
+	}
+	r.home, r.homeAt = m, r.at
+	return m, nil
 }
 
 // round is one observation: what is asked once and used often lives here.

@@ -5,6 +5,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,14 @@ type task struct {
 
 // sets observes all wanted objects, each once, and puts the results together by set.
 func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.Set, error) {
+	out := map[string]world.Set{}
+	wants = slices.DeleteFunc(slices.Clone(wants), func(w world.Want) bool {
+		set, trusted := r.memo.set(w, r.at, r.trust)
+		if trusted {
+			out[w.ID] = set
+		}
+		return trusted
+	})
 	tasks, index, err := r.tasks(wants)
 	if err != nil {
 		return nil, err
@@ -51,7 +60,6 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]world.Set{}
 	for w, want := range wants {
 		members := make([]*task, 0, len(want.Objects))
 		var set world.Set
@@ -77,6 +85,7 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 			return nil, err
 		}
 		out[want.ID] = set
+		r.memo.setSet(want, set, r.at)
 	}
 	return out, nil
 }
