@@ -99,6 +99,8 @@ func Judge(before Baseline, now []world.Cluster, excused []string) Result {
 // change is what happened to the Machines of one owner.
 type change struct {
 	came, went []world.Machine
+	// had is how many Machines there were that nobody was deleting.
+	had int64
 }
 
 func judgeCluster(res *Result, old, cur *world.Cluster) {
@@ -106,6 +108,7 @@ func judgeCluster(res *Result, old, cur *world.Cluster) {
 	oldOwners, curOwners := owners(old), owners(cur)
 	for _, ref := range slices.SortedFunc(maps.Keys(changes), compareRefs) {
 		c := changes[ref]
+		c.had = living(old, ref)
 		was, had := oldOwners[ref]
 		is, has := curOwners[ref]
 		if why := explained(c, was, is, had, has); why != "" {
@@ -115,7 +118,7 @@ func judgeCluster(res *Result, old, cur *world.Cluster) {
 		}
 		res.Violations = append(res.Violations, Violation{
 			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
-			Owner:   ref,
+			Owner:   named(ref, was, is),
 			Message: describe(c, ref, cur.Key(), fields(was, is)),
 		})
 	}
@@ -132,7 +135,7 @@ func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Own
 		}
 		res.Violations = append(res.Violations, Violation{
 			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
-			Owner:   ref,
+			Owner:   is.Ref,
 			Message: fmt.Sprintf("%s of cluster %s changed %s: its Machines are about to be replaced", ref, cur.Key(), join(changed)),
 		})
 	}
@@ -141,6 +144,7 @@ func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Own
 func diff(res *Result, old, cur *world.Cluster) map[world.Ref]*change {
 	changes := map[world.Ref]*change{}
 	at := func(r world.Ref) *change {
+		r = key(r)
 		if changes[r] == nil {
 			changes[r] = &change{}
 		}
@@ -182,16 +186,30 @@ func explained(c *change, was, is world.Owner, had, has bool) string {
 		return "is new"
 	case len(fields(was, is)) > 0:
 		return ""
-	case is.Replicas-was.Replicas == int64(len(c.came)-len(c.went)) && is.Replicas != was.Replicas && (len(c.came) == 0 || len(c.went) == 0):
+	case c.nears(is.Replicas) && is.Replicas-was.Replicas == int64(len(c.came)-len(c.went)):
 		return fmt.Sprintf("was scaled from %d to %d", was.Replicas, is.Replicas)
-	case len(c.went) == 0 && is.Replicas > was.Replicas && int64(len(c.came)) < is.Replicas-was.Replicas:
+	case c.nears(is.Replicas) && is.Replicas != was.Replicas:
 		return fmt.Sprintf("is being scaled from %d to %d", was.Replicas, is.Replicas)
+	case c.nears(is.Replicas):
+		return fmt.Sprintf("was on its way from %d to %d Machines before the run", c.had, is.Replicas)
 	case len(c.went) > 0 && remediated(c.went):
 		return fmt.Sprintf("replaces Machine %s, which its health check gave up", c.went[0].Name)
 	case len(c.went) > 0 && allDeletingBefore(c.went):
 		return fmt.Sprintf("Machine %s was being deleted before the run", c.went[0].Name)
 	}
 	return ""
+}
+
+// nears tells that Machines only came, or only went, and no more of them than it takes to have as many as are asked for.
+// A control plane takes its Machines away one at a time, and the run may have begun in the midst of either.
+func (c *change) nears(replicas int64) bool {
+	switch now := c.had + int64(len(c.came)-len(c.went)); {
+	case len(c.went) == 0:
+		return c.had < now && now <= replicas
+	case len(c.came) == 0:
+		return c.had > now && now >= replicas
+	}
+	return false
 }
 
 // excuse remembers Machines that a health check gave up.

@@ -86,6 +86,58 @@ func TestJudge(t *testing.T) {
 			wantUnchanged: 5,
 			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: is being scaled from 2 to 5"},
 		},
+		"a scale-down that is half-way is expected: control planes go one at a time": {
+			now: func(c *world.Cluster) {
+				c.Owners[0].Replicas = 1
+				c.Machines = c.Machines[1:]
+			},
+			wantUnchanged: 4,
+			wantExpected:  []string{"KubeadmControlPlane ns/cp of cluster ns/a: is being scaled from 3 to 1"},
+		},
+		"a scale-up that was half-way before the run may go on": {
+			before: func(c *world.Cluster) { c.Owners[1].Replicas = 4 },
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 4
+				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})
+			},
+			wantUnchanged: 5,
+			wantExpected:  []string{"MachineDeployment ns/md of cluster ns/a: was on its way from 2 to 4 Machines before the run"},
+		},
+		"more Machines than a scale-up asked for are a violation": {
+			now: func(c *world.Cluster) {
+				c.Owners[1].Replicas = 3
+				for _, uid := range []string{"n1", "n2"} {
+					c.Machines = append(c.Machines, world.Machine{Name: uid, UID: uid, Owner: md})
+				}
+			},
+			wantUnchanged:  5,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine n1, n2 although nobody asked for it"},
+		},
+		"a rollout is a violation also when the owner is read in another version by now": {
+			now: func(c *world.Cluster) {
+				for i := range c.Owners {
+					c.Owners[i].Ref.APIVersion = "x/v2"
+				}
+				for i := range c.Machines {
+					c.Machines[i].Owner.APIVersion = "x/v2"
+				}
+				c.Machines[4].UID = "other"
+			},
+			wantUnchanged:  4,
+			wantViolations: []string{"MachineDeployment ns/md of cluster ns/a made Machine md-1 and lost Machine md-1 although nobody asked for it"},
+		},
+		"a template that changed is a violation also when the owner is read in another version by now": {
+			now: func(c *world.Cluster) {
+				for i := range c.Owners {
+					c.Owners[i].Ref.APIVersion = "x/v2"
+				}
+				c.Owners[0].Template["spec.version"] = "v2"
+			},
+			wantUnchanged: 5,
+			wantViolations: []string{
+				`KubeadmControlPlane ns/cp of cluster ns/a changed spec.version from "v1" to "v2": its Machines are about to be replaced`,
+			},
+		},
 		"a scale-down that was asked for is expected": {
 			now: func(c *world.Cluster) {
 				c.Owners[1].Replicas = 1

@@ -24,9 +24,42 @@ func byKey(clusters []world.Cluster) map[string]*world.Cluster {
 func owners(c *world.Cluster) map[world.Ref]world.Owner {
 	out := make(map[world.Ref]world.Owner, len(c.Owners))
 	for _, o := range c.Owners {
-		out[o.Ref] = o
+		out[key(o.Ref)] = o
 	}
 	return out
+}
+
+// key names an owner whatever version it was read in: the preferred version may be another one once the platform has
+// moved, and a process that takes over reads that one. Compared with its version, each owner would be gone and a new one
+// be there, which would explain everything.
+func key(r world.Ref) world.Ref {
+	group, _, found := strings.Cut(r.APIVersion, "/")
+	if !found {
+		group = "" // "v1" has no group
+	}
+	r.APIVersion = group
+	return r
+}
+
+// named returns the reference to an owner with its version, as it is now if it still is.
+func named(r world.Ref, was, is world.Owner) world.Ref {
+	for _, known := range []world.Ref{is.Ref, was.Ref} {
+		if known != (world.Ref{}) {
+			return known
+		}
+	}
+	return r
+}
+
+// living counts the Machines of an owner that nobody was deleting.
+func living(c *world.Cluster, owner world.Ref) int64 {
+	var n int64
+	for _, m := range c.Machines {
+		if key(m.Owner) == owner && !m.Deleting {
+			n++
+		}
+	}
+	return n
 }
 
 func compareRefs(a, b world.Ref) int {
