@@ -84,7 +84,7 @@ func decide(in input) decision {
 	j.recordFence()
 	switch {
 	case in.run.Spec.Intent == v1alpha1.IntentAbort:
-		return j.end(v1alpha1.ReasonAborted, "Ended by the operator; what is done stays done")
+		return j.abort()
 	case len(in.fence.Violations) > 0:
 		return j.violated()
 	case j.stopped():
@@ -112,6 +112,14 @@ func decide(in input) decision {
 		return j.act(s)
 	}
 	return j.decision(kindWait, idle)
+}
+
+// abandon ends a run by the operator's wish without a look at the world: who wants to end a run may want it because
+// nothing can be observed, or because what the run needs is lost.
+func abandon(in input) decision {
+	j := newJournal(in)
+	j.takeOver()
+	return j.abort()
 }
 
 // state is one step with its progress.

@@ -98,23 +98,42 @@ func (e *Engine) Tick(ctx context.Context, name string) (Outcome, error) {
 	if run.Status.FinishedAt != nil {
 		return Outcome{Ended: true, Run: run}, nil
 	}
-	work, err := e.Work(ctx, run)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("load run %s: %w", name, err)
+	work, w, err := e.look(ctx, run)
+	if err != nil && run.Spec.Intent == v1alpha1.IntentAbort {
+		return e.carryOut(ctx, run, nil, abandon(input{run: run, now: e.Clock.Now(), identity: e.Identity}))
 	}
-	w, err := e.Observer.Observe(ctx, wants(work.Steps, run.Status.Steps))
 	if err != nil {
-		return Outcome{}, fmt.Errorf("observe: %w", err)
+		return Outcome{}, err
 	}
 	d := decide(input{
 		run: run, steps: work.Steps, world: w, now: e.Clock.Now(), identity: e.Identity,
-		fence: fence.Judge(work.Baseline, w.Clusters, excused(run)), probes: e.probes(),
+		fence: judge(work.Baseline, w, run), probes: e.probes(),
 	})
 	return e.carryOut(ctx, run, w, d)
 }
 
-// carryOut writes the decision's status, then makes its one change.
+// look loads what the run consists of and observes the world.
+func (e *Engine) look(ctx context.Context, run *v1alpha1.Upgrade) (*Work, *world.World, error) {
+	work, err := e.Work(ctx, run)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load run %s: %w", run.Name, err)
+	}
+	w, err := e.Observer.Observe(ctx, wants(work.Steps, run.Status.Steps))
+	if err != nil {
+		return nil, nil, fmt.Errorf("observe: %w", err)
+	}
+	return work, w, nil
+}
+
+// carryOut writes the decision's status, then makes its one change. Pausing a cluster comes before the status, which says
+// that it is paused: the attempt may fail, and is then made again.
 func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.World, d decision) (Outcome, error) {
+	actuator := held{actuator: e.Actuator, lock: e.Lock}
+	if d.kind == kindPauseCluster {
+		if err := actuator.Patch(ctx, d.cluster, pausePatch(run.Name)); err != nil {
+			return Outcome{}, fmt.Errorf("pause %s: %w", d.cluster, err)
+		}
+	}
 	if d.write {
 		run.Status = d.status
 		if err := e.Runs.UpdateStatus(ctx, run); err != nil {
@@ -127,18 +146,14 @@ func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.W
 	out := Outcome{Ended: d.kind == kindEnd, Stopped: d.kind == kindStop || d.kind == kindHold, After: d.after, Run: run}
 	switch d.kind {
 	case kindAct:
-		if err := d.step.Apply(ctx, w, e.Actuator); err != nil {
+		if err := d.step.Apply(ctx, w, actuator); err != nil {
 			return out, fmt.Errorf("%s: %w", d.step.ID(), err)
 		}
 	case kindNudge:
-		if err := e.Actuator.Delete(ctx, d.pod, step.Cascade); err != nil {
+		if err := actuator.Delete(ctx, d.pod, step.Cascade); err != nil {
 			return out, fmt.Errorf("restart %s: %w", d.pod, err)
 		}
-	case kindPauseCluster:
-		if err := e.Actuator.Patch(ctx, d.cluster, pausePatch(run.Name)); err != nil {
-			return out, fmt.Errorf("pause %s: %w", d.cluster, err)
-		}
-	case kindWait, kindStop, kindHold, kindEnd:
+	case kindWait, kindPauseCluster, kindStop, kindHold, kindEnd:
 	}
 	return out, nil
 }
@@ -165,13 +180,6 @@ func wants(steps []step.Step, records []v1alpha1.StepRecord) []world.Want {
 		out = append(out, w.Want())
 	}
 	return out
-}
-
-func excused(run *v1alpha1.Upgrade) []string {
-	if run.Status.Fence == nil {
-		return nil
-	}
-	return run.Status.Fence.Excused
 }
 
 func (e *Engine) probes() []world.Probe {

@@ -9,8 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/fence"
 	"github.com/capstan-dev/capstan/internal/world"
 )
+
+// judge compares the fleet with the baseline. While Cluster API's kinds are not served there is nothing to compare, and
+// no Cluster was deleted: what was known stays, and w says that the fleet could not be read.
+func judge(before fence.Baseline, w *world.World, run *v1alpha1.Upgrade) fence.Result {
+	known := run.Status.Fence
+	if known == nil {
+		known = &v1alpha1.FenceStatus{}
+	}
+	if len(before.Clusters) > 0 && w.Management.ClusterAPIVersion == "" {
+		w.FleetError = "the API server does not serve Cluster API's Clusters"
+		return fence.Result{Machines: before.Machines(), Unchanged: known.Unchanged, Excused: known.Excused}
+	}
+	return fence.Judge(before, w.Clusters, known.Excused)
+}
 
 // recordFence keeps the proof about the workload clusters up to date. It asks for a write of its own only when the
 // judgement changed: counts of probes alone go along with the next write.

@@ -224,13 +224,20 @@ func (j *journal) finished() decision {
 	if w.FleetError == "" && !w.FleetAt.Before(last) {
 		return j.end(v1alpha1.ReasonCompleted, "Every component is at its target")
 	}
-	if w.FleetError != "" && j.in.now.Sub(last) >= j.in.run.Spec.StallLimit.Duration {
+	if w.FleetError == "" {
+		return j.decision(kindWait, busy)
+	}
+	since := last
+	if r := j.status.ResumedAt; r != nil && r.After(last) {
+		since = r.Time
+	}
+	if j.in.now.Sub(since) >= j.in.run.Spec.StallLimit.Duration {
 		return j.stop([]v1alpha1.Stop{{
 			Reason: v1alpha1.StopWebhookSilent, Message: "The fleet can't be read, so nothing proves that it was left alone: " + w.FleetError,
-			Remedy: "look at the conversion webhook that is named, then `capstan resume`",
+			Remedy: "look at the conversion webhook or the kind that is named, then `capstan resume`",
 		}})
 	}
-	return j.decision(kindWait, busy)
+	return j.decision(kindWait, idle)
 }
 
 // stop holds the run and says why.
@@ -250,6 +257,10 @@ func (j *journal) hold() decision {
 		j.log("Paused", "", "Paused by the operator")
 	}
 	return j.decision(kindHold, 0)
+}
+
+func (j *journal) abort() decision {
+	return j.end(v1alpha1.ReasonAborted, "Ended by the operator; what is done stays done")
 }
 
 func (j *journal) end(reason, message string) decision {
