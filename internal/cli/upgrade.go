@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -89,7 +90,7 @@ func (o *upgradeOptions) start(ctx context.Context, s session, d *drafted) error
 	if refused != nil {
 		return refused
 	}
-	if err := o.confirm("Upgrade now?"); err != nil {
+	if err := o.confirm(ctx, "Upgrade now?"); err != nil {
 		return err
 	}
 	run, err := s.Start(ctx, d.Draft, operation.StartOptions{By: requester(), Accepted: o.accepted, StallLimit: o.stallLimit})
@@ -109,23 +110,40 @@ func planScreen(g *global, d *drafted, ref string) string {
 // goOn continues the open run.
 func (o *upgradeOptions) goOn(ctx context.Context, s session, d *drafted) error {
 	o.tell("Run %s to this release has not ended: going on with it", d.Open.Name)
-	if err := o.confirm("Go on now?"); err != nil {
+	if err := o.confirm(ctx, "Go on now?"); err != nil {
 		return err
 	}
 	return resume(ctx, o.global, s, d.Open.Name, o.release)
 }
 
 // confirm asks, unless the answer was given by --yes.
-func (o *upgradeOptions) confirm(question string) error {
+func (o *upgradeOptions) confirm(ctx context.Context, question string) error {
 	if o.yes {
 		return nil
 	}
 	fmt.Fprintf(o.app.streams.Err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(o.app.streams.In).ReadString('\n')
-	if a := strings.ToLower(strings.TrimSpace(answer)); err == nil && (a == "y" || a == "yes") {
-		return nil
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case answer := <-line(o.app.streams.In):
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
 	}
 	return problem.Blocked("NotConfirmed", "Not confirmed: nothing was changed").WithRemedy("%s", o.prompt(o.upgradeWords(o.release)...))
+}
+
+// line reads one line beside the caller, who may be interrupted while nobody types: reading from a terminal can't be.
+func line(in io.Reader) <-chan string {
+	out := make(chan string, 1)
+	go func() {
+		answer, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			answer = ""
+		}
+		out <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	return out
 }
 
 // requester is who asks: the user and the machine.
