@@ -7,20 +7,22 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // component decides what happens to one component.
-func component(r *release.Rendered, w *world.World, set world.Set) v1alpha1.PlannedComponent {
+func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedComponent {
 	c := v1alpha1.PlannedComponent{
 		Name: r.Component.Name, Type: r.Component.Type, Provider: r.Component.Provider,
-		From: installed(r.Component, w), To: r.Component.Version, Artifact: r.Digest,
+		From: installed(r.Component, in.World), To: r.Component.Version, Artifact: r.Digest,
 		Needs: slices.Clone(r.Component.Needs), Strategy: v1alpha1.StrategyRolling,
 	}
 	content, all := changes(set)
-	c.Prune = prunable(set.Leftovers)
+	c.Prune = prunable(set.Leftovers, in.Bundle)
 	c.Action = action(c, content+len(c.Prune))
 	if c.Action == v1alpha1.ActionNone {
 		c.Prune = nil
@@ -88,14 +90,22 @@ func kept(kind string) bool {
 	return false
 }
 
-func prunable(leftovers []world.Ref) []v1alpha1.ObjectReference {
+// prunable leaves out what another component of the release has: it has moved there, and still carries the label of the
+// component that had it.
+func prunable(leftovers []world.Ref, b *release.Bundle) []v1alpha1.ObjectReference {
 	var out []v1alpha1.ObjectReference
 	for _, r := range leftovers {
-		if !kept(r.Kind) {
+		if !kept(r.Kind) && !wanted(r, b) {
 			out = append(out, v1alpha1.ObjectReference(r))
 		}
 	}
 	return out
+}
+
+func wanted(r world.Ref, b *release.Bundle) bool {
+	return slices.ContainsFunc(b.Components, func(c *release.Rendered) bool {
+		return slices.ContainsFunc(c.Objects, func(o *unstructured.Unstructured) bool { return r.Same(world.RefOf(o)) })
+	})
 }
 
 // forecast says how long the run will take, by what it took here before or by a stated default.

@@ -76,7 +76,7 @@ func Compute(in Input) (*v1alpha1.PlanSpec, error) {
 	for _, r := range in.Bundle.Components {
 		name := r.Component.Name
 		objects[name], sets[name] = r.Objects, in.World.Sets[setID(name)]
-		spec.Components = append(spec.Components, component(r, in.World, sets[name]))
+		spec.Components = append(spec.Components, component(r, in, sets[name]))
 	}
 	steps, err := platform.Build(spec.Components, objects)
 	if err != nil {
