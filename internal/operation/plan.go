@@ -23,6 +23,9 @@ type Draft struct {
 	Baseline fence.Baseline
 	// Open is a run that has not ended, nil if there is none.
 	Open *v1alpha1.Upgrade
+
+	// newest is the name of the newest run when the plan was made.
+	newest string
 }
 
 // Draft makes a plan. It writes nothing to the cluster.
@@ -39,7 +42,7 @@ func (s *Session) Draft(ctx context.Context, b *release.Bundle) (*Draft, error) 
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	return &Draft{Spec: spec, Bundle: b, Baseline: fence.Baseline{Clusters: w.Clusters}, Open: open(past)}, nil
+	return &Draft{Spec: spec, Bundle: b, Baseline: fence.Baseline{Clusters: w.Clusters}, Open: open(past), newest: newest(past)}, nil
 }
 
 // open returns the newest run that has not ended.

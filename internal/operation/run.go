@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/check"
+	"github.com/capstan-dev/capstan/internal/fence"
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/store"
@@ -84,6 +85,9 @@ func (s *Session) Start(ctx context.Context, d *Draft, o StartOptions) (*v1alpha
 	if err := s.lease.Acquire(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.confirmDraft(ctx, d); err != nil {
+		return nil, err
+	}
 	fenceDigest, err := s.putArtifacts(ctx, d)
 	if err != nil {
 		return nil, err
@@ -106,6 +110,45 @@ func (s *Session) Start(ctx context.Context, d *Draft, o StartOptions) (*v1alpha
 		return nil, fmt.Errorf("store the run: %w", err)
 	}
 	return run, nil
+}
+
+// confirmDraft looks again once nobody else can start a run: a person may have thought about the plan for an hour. Another
+// run since then makes it void; the fence's baseline is the fleet as it is now, as nothing before it is the run's doing.
+func (s *Session) confirmDraft(ctx context.Context, d *Draft) error {
+	runs, err := s.store.Upgrades(ctx)
+	if err != nil {
+		return fmt.Errorf("read the runs: %w", err)
+	}
+	if err := stillAsDrafted(d, runs); err != nil {
+		return err
+	}
+	w, err := s.observer.Observe(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("observe the fleet: %w", err)
+	}
+	d.Baseline = fence.Baseline{Clusters: w.Clusters}
+	return nil
+}
+
+// stillAsDrafted refuses a plan that was made before another run: two runs would be open at once, or the plan is for what
+// is no more.
+func stillAsDrafted(d *Draft, runs []v1alpha1.Upgrade) error {
+	now := open(runs)
+	same := newest(runs) == d.newest && (now == nil) == (d.Open == nil) &&
+		(now == nil || now.Name == d.Open.Name && now.ResourceVersion == d.Open.ResourceVersion)
+	if same {
+		return nil
+	}
+	return problem.Blocked("PlanOutdated", "Another run was started or went on since this plan was made").
+		WithRemedy("see it with `capstan status`, then plan again")
+}
+
+// newest returns the name of the newest run, or "".
+func newest(runs []v1alpha1.Upgrade) string {
+	if len(runs) == 0 {
+		return ""
+	}
+	return runs[0].Name
 }
 
 // putArtifacts stores the rendered components and the fence's baseline: another process must be able to go on.
