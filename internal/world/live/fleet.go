@@ -88,6 +88,10 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	if len(p.clusters) == 0 {
 		return nil, nil
 	}
+	// Machines come first: if somebody scales up in between, there must not be a Machine that no owner seems to ask for.
+	if p.machines, err = r.machines(ctx); err != nil {
+		return nil, err
+	}
 	// A MachineSet that a MachineDeployment made is no owner of its own.
 	alone := metav1.ListOptions{LabelSelector: "!" + deploymentLabel}
 	err = together(
@@ -98,7 +102,6 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 		},
 		func() (err error) { p.pools, err = r.readCAPI(ctx, "MachinePool", metav1.ListOptions{}); return err },
 		func() (err error) { p.sets, err = r.readCAPI(ctx, "MachineSet", alone); return err },
-		func() (err error) { p.machines, err = r.machines(ctx); return err },
 	)
 	if err != nil {
 		return nil, err
@@ -145,12 +148,12 @@ func (r *round) acrossVersions(ctx context.Context, gk schema.GroupKind, read fu
 		case diagnose.ClassNone:
 			return nil
 		case diagnose.ClassNotFound:
-			// Discovery is older than the answer: the kind has just gone, or this version of it.
+			// Discovery is older than the answer: the kind has just gone, or this version of it. Or it is there, and the
+			// API server does not know yet, as when it starts: the next look tells, with what discovery says by then.
 			if i < len(mappings)-1 {
 				continue
 			}
 			r.refresh()
-			return nil
 		case diagnose.ClassWebhookSilent:
 			r.log.V(1).Info("Reading another version, as conversion fails", "kind", gk.String(), "version", m.Resource.Version, "error", err.Error())
 			continue
