@@ -180,6 +180,8 @@ type Object struct {
 	Immutable bool
 	// Refused is the API server's answer when it would not take the object for another reason.
 	Refused string
+	// Silent tells that Refused is no answer at all: a webhook that has to be asked first did not give one.
+	Silent bool
 	// Health says whether the object works; nil where that has no meaning for the kind.
 	Health *Health
 }

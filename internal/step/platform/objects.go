@@ -114,6 +114,8 @@ func (v *verdict) sync(o world.Object, replaceable bool) {
 		v.wait(fmt.Sprintf("%s is being deleted", o.Ref))
 	case o.Immutable && !replaceable:
 		v.refuse(o, "a field that can't be changed in place differs: "+o.Drift, "make a new plan with `capstan plan`")
+	case o.Silent:
+		v.silent(o)
 	case o.Refused != "":
 		// Each observation asks again, so that an answer that depends on a webhook coming up heals by itself.
 		v.refuse(o, o.Refused, "correct the object or what refuses it, then `capstan resume`")
@@ -135,6 +137,15 @@ func (v *verdict) refuse(o world.Object, why, remedy string) {
 	v.causes = append(v.causes, world.Cause{
 		Reason: v1alpha1.StopRejected, Message: fmt.Sprintf("The API server refuses %s: %s", o.Ref, why),
 		Remedy: remedy, Object: o.Ref, Definite: true,
+	})
+}
+
+// silent waits for a webhook that may be about to answer: its Pods are replaced as others are.
+func (v *verdict) silent(o world.Object) {
+	v.wait(fmt.Sprintf("%s waits for a webhook: %s", o.Ref, o.Refused))
+	v.causes = append(v.causes, world.Cause{
+		Reason: v1alpha1.StopWebhookSilent, Message: fmt.Sprintf("%s can't be compared, as a webhook does not answer: %s", o.Ref, o.Refused),
+		Remedy: "look at the Pods behind the webhook that is named, then `capstan resume`", Object: o.Ref,
 	})
 }
 

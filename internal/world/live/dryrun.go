@@ -43,7 +43,7 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 		c.immutable, c.lasting = true, true
 		c.drift = diagnose.Words(err)
 	case diagnose.ClassWebhookSilent, diagnose.ClassDenied, diagnose.ClassForbidden, diagnose.ClassInvalid:
-		c.refused = diagnose.Words(err)
+		c.refused, c.silent = diagnose.Words(err), diagnose.Classify(err) == diagnose.ClassWebhookSilent
 	default:
 		return comparison{}, fault(ctx, "compare "+t.result.Ref.String(), err)
 	}

@@ -191,7 +191,7 @@ func (r *round) observe(ctx context.Context, t *task) error {
 	case diagnose.ClassWebhookSilent, diagnose.ClassForbidden:
 		// It is there, as there is something to convert or to hide, but it can't be read.
 		t.result.Found = true
-		t.result.Refused = diagnose.Words(err)
+		t.result.Refused, t.result.Silent = diagnose.Words(err), diagnose.Classify(err) == diagnose.ClassWebhookSilent
 		return nil
 	default:
 		return fault(ctx, "read "+t.result.Ref.String(), err)
@@ -223,7 +223,7 @@ func (r *round) observeMissing(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	t.result.Immutable, t.result.Refused = c.immutable, c.refused
+	t.result.Immutable, t.result.Refused, t.result.Silent = c.immutable, c.refused, c.silent
 	if c.lasting {
 		r.memo.setAnswered("create|"+t.key, t.hash, r.at)
 	}
@@ -245,7 +245,7 @@ func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.Partia
 	t.live, t.seen = e.live, e.seen
 	t.result.Terminating = e.live.GetDeletionTimestamp() != nil
 	t.result.InSync, t.result.Drift, t.result.Cosmetic = c.inSync(), c.text(), c.cosmetic()
-	t.result.Immutable, t.result.Refused = c.immutable, c.refused
+	t.result.Immutable, t.result.Refused, t.result.Silent = c.immutable, c.refused, c.silent
 	health, err := r.health(ctx, e.live)
 	t.result.Health = health
 	return err
@@ -261,7 +261,7 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 		t.result.Found = false
 		return nil, nil
 	case diagnose.ClassWebhookSilent, diagnose.ClassForbidden:
-		t.result.Refused = diagnose.Words(err)
+		t.result.Refused, t.result.Silent = diagnose.Words(err), diagnose.Classify(err) == diagnose.ClassWebhookSilent
 		return nil, nil
 	default:
 		return nil, fault(ctx, "read "+t.result.Ref.String(), err)
@@ -290,6 +290,8 @@ type comparison struct {
 	installers []string
 	immutable  bool
 	refused    string
+	// silent tells that refused is no answer: a webhook did not give one.
+	silent bool
 	// lasting tells that the answer stays as long as the object does: a refusal may be over the next moment.
 	lasting bool
 }
