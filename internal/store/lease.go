@@ -276,19 +276,25 @@ func (l *Lease) current() *coordinationv1.Lease {
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held != nil && l.clock.Since(l.renewed) < l.duration
+	return l.held != nil && age(l.clock.Now(), l.renewed) < l.duration
+}
+
+// age is how long ago the lease was renewed, by the clock that went on for longer: the monotonic one stands still while the
+// machine sleeps, the other one can be set back.
+func age(now, renewed time.Time) time.Duration {
+	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
 // Hold is what a tick needs: it acquires the lease if we have it not, renews it when it is time to, and does nothing
 // otherwise. When it returns without error the lease is ours for a while.
 func (l *Lease) Hold(ctx context.Context) error {
 	l.mu.Lock()
-	held, age := l.held != nil, l.clock.Since(l.renewed)
+	held, since := l.held != nil, age(l.clock.Now(), l.renewed)
 	l.mu.Unlock()
 	switch {
 	case !held:
 		return l.Acquire(ctx)
-	case age < l.Interval():
+	case since < l.Interval():
 		return nil
 	}
 	return l.Renew(ctx)

@@ -61,33 +61,38 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 		return nil, err
 	}
 	for w, want := range wants {
-		members := make([]*task, 0, len(want.Objects))
-		var set world.Set
-		for i := range want.Objects {
-			t := index[w][i]
-			members = append(members, t)
-			set.Objects = append(set.Objects, t.result)
-			if want.Content {
-				set.Objects[i].Live = t.live
-			}
-		}
-		if want.Probe {
-			if err := r.probe(ctx, members, set.Objects); err != nil {
-				return nil, err
-			}
-		}
-		if want.Lead {
-			if err := r.lead(ctx, members, set.Objects); err != nil {
-				return nil, err
-			}
-		}
-		if set.Leftovers, err = r.leftovers(ctx, want); err != nil {
+		set, err := r.set(ctx, want, index[w])
+		if err != nil {
 			return nil, err
 		}
 		out[want.ID] = set
 		r.memo.setSet(want, set, r.at)
 	}
 	return out, nil
+}
+
+// set puts a set together from its observed members, and adds what is known only of them together.
+func (r *round) set(ctx context.Context, want world.Want, members []*task) (world.Set, error) {
+	var set world.Set
+	for i, t := range members {
+		set.Objects = append(set.Objects, t.result)
+		if want.Content {
+			set.Objects[i].Live = t.live
+		}
+	}
+	if want.Probe {
+		if err := r.probe(ctx, members, set.Objects); err != nil {
+			return world.Set{}, err
+		}
+	}
+	if want.Lead {
+		if err := r.lead(ctx, members, set.Objects); err != nil {
+			return world.Set{}, err
+		}
+	}
+	var err error
+	set.Leftovers, err = r.leftovers(ctx, want)
+	return set, err
 }
 
 // tasks returns the distinct objects of all wants, and for each want its tasks in order.
