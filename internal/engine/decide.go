@@ -108,6 +108,10 @@ func decide(in input) decision {
 	if stops := j.overdue(states); len(stops) > 0 {
 		return j.stop(stops)
 	}
+	if j.opened {
+		// What has just become ready was not looked at yet, and may come before what is: an act can take seconds.
+		return j.decision(kindWait, busy)
+	}
 	if s := states.next(); s != nil {
 		return j.act(s)
 	}

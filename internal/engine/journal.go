@@ -28,6 +28,8 @@ type journal struct {
 	status v1alpha1.UpgradeStatus
 	write  bool
 	events []event.Event
+	// opened tells that a step was seen done for the first time, so that others may have become ready.
+	opened bool
 }
 
 func newJournal(in input) *journal {
@@ -106,6 +108,7 @@ func (j *journal) finish(s state, all states) {
 	r := j.record(s.step.ID())
 	now := j.now()
 	r.State, r.FinishedAt = v1alpha1.StepDone, &now
+	j.opened = true
 	j.log("Done", s.step.ID(), s.progress.Detail)
 	done := 0
 	for _, o := range all {
