@@ -21,8 +21,10 @@ func compile(ctx context.Context, tool *goTool, r recipe, src, out string, p *tr
 	c := counter{total: total, p: p}
 	p.report(StageCompiling, "", 0, total)
 	for _, batch := range batches(r.targets) {
-		args := []string{"build", "-mod=mod", "-buildvcs=false", "-v", "-ldflags", strings.TrimSpace(baseLDFlags + " " + r.ldflags),
-			"-o", out + string(filepath.Separator)}
+		args := []string{
+			"build", "-mod=mod", "-buildvcs=false", "-v", "-ldflags", strings.TrimSpace(baseLDFlags + " " + r.ldflags),
+			"-o", out + string(filepath.Separator),
+		}
 		for _, t := range batch {
 			args = append(args, t.pkg)
 		}

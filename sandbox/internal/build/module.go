@@ -131,7 +131,7 @@ func parseGoMod(m moduleVersion, text []byte) (*modfile.File, error) {
 	}
 	full, err := modfile.Parse(m.String()+"/go.mod", text, nil)
 	if err != nil {
-		return f, nil // requirements are all there is to learn
+		return f, nil //nolint:nilerr // requirements are all there is to learn then
 	}
 	return full, nil
 }

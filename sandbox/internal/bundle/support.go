@@ -24,7 +24,7 @@ const supportFile = "versions.md"
 func parseSupport(page, version string) map[string]*span {
 	var management, workload []string
 	column := -1
-	for _, line := range strings.Split(page, "\n") {
+	for line := range strings.SplitSeq(page, "\n") {
 		cells := tableCells(line)
 		switch {
 		case len(cells) < 2:

@@ -121,7 +121,9 @@ func runChild(spec initSpec) (int, error) {
 			return exitSetup, errors.New("the process that started the sandbox is gone")
 		case s := <-signals:
 			// The child may be gone already; then its exit code is next.
-			_ = syscall.Kill(pid, s.(syscall.Signal))
+			if number, ok := s.(syscall.Signal); ok {
+				_ = syscall.Kill(pid, number)
+			}
 		}
 	}
 }

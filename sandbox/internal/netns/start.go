@@ -83,7 +83,7 @@ func start(o Options, userNS bool) (*exec.Cmd, error) {
 	if len(o.Init) == 0 || len(o.Argv) == 0 {
 		return nil, errors.New("Options.Init and Options.Argv must be set")
 	}
-	cmd := exec.Command(o.Init[0], o.Init[1:]...) //nolint:gosec // the caller's own binary
+	cmd := exec.Command(o.Init[0], o.Init[1:]...) //nolint:gosec,noctx // the caller's own binary, which outlives the call
 	cmd.Dir = o.Dir
 	setStreams(cmd, o)
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -12,7 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
@@ -25,7 +25,7 @@ import (
 // who last wrote which field, which is most of their size.
 func newCaches(client kubernetes.Interface, nodeName string) caches {
 	slim := informers.WithTransform(func(obj any) (any, error) {
-		if m, err := meta.Accessor(obj); err == nil {
+		if m, err := apimeta.Accessor(obj); err == nil {
 			m.SetManagedFields(nil)
 		}
 		return obj, nil

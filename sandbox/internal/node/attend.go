@@ -218,8 +218,7 @@ func (w *worker) exec(ctx context.Context, r *run, command []string, tty bool, s
 	p := r.launch.what.Process
 	p.Args = command
 	code, err := w.a.runtime.Exec(ctx, process.PID, p, tty, streams)
-	var failed *container.StartError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*container.StartError](err); ok {
 		return 126, fmt.Errorf("command %q: %s", command, failed.Message)
 	}
 	return code, err

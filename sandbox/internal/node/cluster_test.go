@@ -4,6 +4,7 @@
 package node
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -35,8 +36,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"archive/tar"
 )
 
 // cluster is a control plane inside the sandbox of the integration test.
@@ -66,8 +65,10 @@ func startCluster(ctx context.Context, t *testing.T, bin, host string) *cluster 
 		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--service-account-key-file", pki.sa,
 		"--service-account-signing-key-file", pki.sa, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-cluster-ip-range", "10.96.0.0/16", "--enable-aggregator-routing=true", "--cert-dir", dir)
-	config := &rest.Config{Host: "https://" + host + ":6443", BearerToken: "admin", QPS: 200, Burst: 400,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: pki.ca}}
+	config := &rest.Config{
+		Host: "https://" + host + ":6443", BearerToken: "admin", QPS: 200, Burst: 400,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: pki.ca},
+	}
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	eventually(ctx, t, "API server is ready", func(ctx context.Context) (bool, error) {
@@ -110,13 +111,17 @@ func writePKI(t *testing.T, dir, host string) pkiFiles {
 	}
 	caKey, serverKey, saKey := key(), key(), key()
 	until := time.Now().Add(24 * time.Hour)
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: until,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: until,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	must(t, err)
-	server := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kubernetes"}, NotAfter: until,
+	server := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kubernetes"}, NotAfter: until,
 		IPAddresses: []net.IP{net.ParseIP(host), net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"kubernetes.default.svc"},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
 	serverDER, err := x509.CreateCertificate(rand.Reader, server, ca, serverKey.Public(), caKey)
 	must(t, err)
 	writePEM(t, f.ca, "CERTIFICATE", caDER)
@@ -135,7 +140,7 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 }
 
 // startRegistry serves images from memory at the bridge address.
-func startRegistry(ctx context.Context, t *testing.T, host string) string {
+func startRegistry(_ context.Context, t *testing.T, host string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "5000"))
 	must(t, err)
@@ -205,7 +210,7 @@ func (c *cluster) ready(ctx context.Context, t *testing.T, node string) {
 	eventually(ctx, t, "default service account exists and node is ready", func(ctx context.Context) (bool, error) {
 		n, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil || len(n.Spec.Taints) > 0 {
-			return false, nil
+			return false, nil //nolint:nilerr // it is asked again
 		}
 		_, err = c.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // fakeObjects holds Secrets and ConfigMaps by name.
@@ -66,7 +65,8 @@ func TestEnvBuilder(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Status: corev1.PodStatus{PodIP: "10.244.0.7"}}
 	secretKey := func(name, key string, optional bool) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: ptr.To(optional)}}
+			LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: new(optional),
+		}}
 	}
 	for name, tt := range map[string]struct {
 		container corev1.Container

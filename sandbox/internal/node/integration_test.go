@@ -210,12 +210,14 @@ func testRuns(ctx context.Context, t *testing.T, f *fixture) {
 		p.Spec.Containers[0].Env = []corev1.EnvVar{
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 			{Name: "COLOR", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: "color"}}},
+				LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: "color",
+			}}},
 		}
 		p.Spec.Volumes = []corev1.Volume{
 			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
+				LocalObjectReference: corev1.LocalObjectReference{Name: "settings"},
+			}}},
 		}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{
 			{Name: "scratch", MountPath: "/scratch"}, {Name: "settings", MountPath: "/etc/settings"},
@@ -289,10 +291,12 @@ func testNoCommand(ctx context.Context, t *testing.T, f *fixture) {
 func testHardened(ctx context.Context, t *testing.T, f *fixture) {
 	f.pod(ctx, t, "hardened", []string{"whoami", "write=/scratch/x:1", "write=/x:1"}, func(p *corev1.Pod) {
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
-		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{
+			RunAsNonRoot:   new(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}
 		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}
 		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}

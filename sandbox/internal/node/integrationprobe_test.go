@@ -35,15 +35,18 @@ func untilBody(ctx context.Context, t *testing.T, url, want string) {
 func testProbes(ctx context.Context, t *testing.T, f *fixture) {
 	probe := func(path string, failures int32) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: failures, ProbeHandler: corev1.ProbeHandler{
-			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("web")}}}
+			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("web")},
+		}}
 	}
 	f.pod(ctx, t, "probes", []string{"serve=:8080", "sleep=2s", "write=/tmp/ready:yes", "term"}, func(p *corev1.Pod) {
 		c := &p.Spec.Containers[0]
 		c.Ports = []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}}
 		c.StartupProbe = probe("/", 30)
 		c.ReadinessProbe = probe("/file/tmp/ready", 1)
-		c.LivenessProbe = &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 5,
-			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/app", "app", "exit=0"}}}}
+		c.LivenessProbe = &corev1.Probe{
+			PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 5,
+			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/app", "app", "exit=0"}}},
+		}
 	})
 	f.until(ctx, t, "probes", "runs without being ready", func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodRunning && !isReady(p)

@@ -40,6 +40,7 @@ func TestLogOptions(t *testing.T) {
 		"tail":            {opts: api.ContainerLogOpts{Tail: 3, LimitBytes: 4}, want: "two\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := l.reader(t.Context(), tt.opts)
 			defer r.Close()
 			got, err := io.ReadAll(r)

@@ -185,7 +185,7 @@ func (o *logWriter) line(line logLine) error {
 	return err
 }
 
-// lastLines returns at most lines lines and size bytes from the end of the log:
+// lastLines returns at most lines and size bytes from the end of the log:
 // the termination message of a container that wrote none.
 func (l *containerLog) lastLines(ctx context.Context, lines, size int) (string, error) {
 	var buf bytes.Buffer

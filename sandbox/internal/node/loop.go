@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/sandbox/internal/node/image"
 )
@@ -84,7 +83,7 @@ func (l *loop) setWaiting(reason, message string) {
 		if s.State.Terminated != nil {
 			s.LastTerminationState = s.State
 		}
-		s.Ready, s.Started = false, ptr.To(false)
+		s.Ready, s.Started = false, new(false)
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	})
 }
@@ -276,7 +275,7 @@ func (l *loop) configure(ctx context.Context, img *image.Image) (*launch, bool) 
 
 // markStarted and markReady are what probes report.
 func (l *loop) markStarted() {
-	l.set(func(s *corev1.ContainerStatus) { s.Started = ptr.To(true) })
+	l.set(func(s *corev1.ContainerStatus) { s.Started = new(true) })
 	if !isClosed(l.up) {
 		close(l.up)
 	}
@@ -308,14 +307,14 @@ func (l *loop) setRunning(id string, launch *launch, at metav1.Time) {
 			s.RestartCount++
 		}
 		s.ContainerID, s.Image, s.ImageID = id, launch.spec.Image, launch.image.ID
-		s.Ready, s.Started = false, ptr.To(false)
+		s.Ready, s.Started = false, new(false)
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}
 	})
 }
 
 func (l *loop) setTerminated(t corev1.ContainerStateTerminated) {
 	l.set(func(s *corev1.ContainerStatus) {
-		s.Started = ptr.To(false)
+		s.Started = new(false)
 		s.State = corev1.ContainerState{Terminated: &t}
 		// An init container that is done is what "ready" means for it.
 		s.Ready = l.init && t.ExitCode == 0

@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -85,9 +86,7 @@ func (m *memoryWatch) run(ctx context.Context) {
 func (m *memoryWatch) look() bool {
 	m.mu.Lock()
 	list := make(map[int]watchedContainer, len(m.watched))
-	for key, w := range m.watched {
-		list[key] = w
-	}
+	maps.Copy(list, m.watched)
 	m.mu.Unlock()
 	for key, w := range list {
 		held, err := m.held(w.pid)

@@ -97,17 +97,17 @@ func subPath(root, sub string) (string, error) {
 	return resolved, err
 }
 
-func makeFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as a kubelet does
+func makeFile(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as a kubelet does
 		return err
 	}
-	return os.WriteFile(path, nil, 0o644) //nolint:gosec // as a kubelet does
+	return os.WriteFile(file, nil, 0o644) //nolint:gosec // as a kubelet does
 }
 
 // makeSocket makes a socket nobody listens at. The path may be too long for an
 // address, so it is made by a short one in the directory.
-func makeSocket(path string) error {
-	dir := filepath.Dir(path)
+func makeSocket(socket string) error {
+	dir := filepath.Dir(socket)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as a kubelet does
 		return err
 	}
@@ -116,7 +116,7 @@ func makeSocket(path string) error {
 		return err
 	}
 	defer handle.Close()
-	short := fmt.Sprintf("/proc/self/fd/%d/%s", handle.Fd(), filepath.Base(path))
+	short := fmt.Sprintf("/proc/self/fd/%d/%s", handle.Fd(), filepath.Base(socket))
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
 	if err != nil {
 		return err

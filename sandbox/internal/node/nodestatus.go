@@ -119,7 +119,7 @@ func (a *Agent) runNode(ctx context.Context) error {
 	for delay := retryFirst; ; delay = min(2*delay, retryMax) {
 		err := a.runNodeOnce(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // being told to end is no fault
 		}
 		a.cfg.Log.Warn("register Node", "node", a.cfg.NodeName, "err", err, "retryAfter", delay)
 		select {

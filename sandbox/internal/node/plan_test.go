@@ -75,16 +75,18 @@ func TestSetIdentity(t *testing.T) {
 		"the image's user": {user: image.User{UID: 5, GID: 6}, ids: all, want: container.Process{UID: 5, GID: 6, Capabilities: usual}},
 		"the container's before the Pod's": {
 			pod: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1), RunAsGroup: ptr.To[int64](2), FSGroup: ptr.To[int64](3)},
-			c: &corev1.SecurityContext{RunAsUser: ptr.To[int64](9), AllowPrivilegeEscalation: ptr.To(false),
-				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			c: &corev1.SecurityContext{
+				RunAsUser: ptr.To[int64](9), AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
 			ids: all, want: container.Process{UID: 9, GID: 2, Groups: []int{3}, Capabilities: none, NoNewPrivileges: true},
 		},
 		"a user that does not exist here is root without rights": {
 			user: image.User{UID: 65532, GID: 65532}, ids: onlyRoot, want: container.Process{},
 		},
-		"root is refused if the Pod wants no root": {pod: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, ids: all, wantErr: true},
+		"root is refused if the Pod wants no root": {pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, ids: all, wantErr: true},
 		"a name is refused if the Pod wants no root": {
-			pod: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, user: image.User{UID: 5, Name: "app"}, ids: all, wantErr: true,
+			pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, user: image.User{UID: 5, Name: "app"}, ids: all, wantErr: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +123,9 @@ func TestTokensAreRefreshedBeforeTheyExpire(t *testing.T) {
 	v := &volumeSet{dir: t.TempDir(), tokens: tokens, now: func() time.Time { return now }, objects: fakeObjects{}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
 		Name: "t", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}}}}}
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+		}}},
+	}}}}
 	sync := func() error { return v.sync(t.Context(), pod) }
 	var calls []int
 	for range 2 {
@@ -156,7 +160,8 @@ func TestMissingObjectIsNamedUnlessOptional(t *testing.T) {
 	v := &volumeSet{dir: t.TempDir(), objects: fakeObjects{}, now: time.Now}
 	volume := func(optional bool) *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "cert", VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: "tls", Optional: ptr.To(optional)}}}}}}
+			Secret: &corev1.SecretVolumeSource{SecretName: "tls", Optional: new(optional)},
+		}}}}}
 	}
 	err := v.sync(t.Context(), volume(false))
 	if want := "MountVolume.SetUp failed for volume \"cert\" : secrets \"tls\" not found"; err == nil || err.Error() != want {

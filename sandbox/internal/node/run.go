@@ -85,8 +85,7 @@ func (l *loop) once(ctx context.Context, launch *launch) corev1.ContainerStateTe
 
 // startMessage is what a user needs of a StartError.
 func startMessage(err error) string {
-	var failed *container.StartError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*container.StartError](err); ok {
 		return failed.Message
 	}
 	return err.Error()
@@ -94,7 +93,7 @@ func startMessage(err error) string {
 
 func newContainerID() string {
 	id := make([]byte, 16)
-	rand.Read(id) //nolint:errcheck // never fails, says its documentation
+	rand.Read(id)
 	return "capstan://" + hex.EncodeToString(id)
 }
 

@@ -91,18 +91,18 @@ func setIdentity(p *container.Process, pod *corev1.Pod, c corev1.Container, user
 	return nil
 }
 
-func firstID(container, pod *int64, image int) (id int, explicit bool) {
-	for _, p := range []*int64{container, pod} {
+func firstID(own, pod *int64, fallback int) (id int, explicit bool) {
+	for _, p := range []*int64{own, pod} {
 		if p != nil {
 			return int(*p), true
 		}
 	}
-	return image, false
+	return fallback, false
 }
 
-func firstBool(container, pod *bool) bool {
-	if container != nil {
-		return *container
+func firstBool(own, pod *bool) bool {
+	if own != nil {
+		return *own
 	}
 	return isTrue(pod)
 }

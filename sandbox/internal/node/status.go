@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // observation is what a worker knows about its Pod.
@@ -37,7 +36,7 @@ func buildStatus(o observation, now metav1.Time) corev1.PodStatus {
 		ObservedGeneration:    o.pod.Generation,
 		HostIP:                o.hostIP,
 		HostIPs:               []corev1.HostIP{{IP: o.hostIP}},
-		StartTime:             ptr.To(o.startTime),
+		StartTime:             new(o.startTime),
 		InitContainerStatuses: o.init,
 		ContainerStatuses:     o.containers,
 		QOSClass:              o.previous.QOSClass,
@@ -199,7 +198,7 @@ func waitingStatuses(specs []corev1.Container, old []corev1.ContainerStatus, rea
 	var list []corev1.ContainerStatus
 	for _, spec := range specs {
 		s := corev1.ContainerStatus{
-			Name: spec.Name, Image: spec.Image, Started: ptr.To(false),
+			Name: spec.Name, Image: spec.Image, Started: new(false),
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
 		}
 		i := slices.IndexFunc(old, func(o corev1.ContainerStatus) bool { return o.Name == spec.Name })

@@ -15,7 +15,7 @@ import (
 )
 
 func statusOf(name string, state corev1.ContainerState) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: state, Started: ptr.To(state.Running != nil), Ready: state.Running != nil}
+	return corev1.ContainerStatus{Name: name, State: state, Started: new(state.Running != nil), Ready: state.Running != nil}
 }
 
 func running() corev1.ContainerState {
@@ -47,8 +47,10 @@ func TestBuildStatus(t *testing.T) {
 			phase: corev1.PodPending, trueConds: []corev1.PodConditionType{corev1.PodInitialized, corev1.PodScheduled}, reason: "ContainersNotReady",
 		},
 		"an init container runs": {
-			o: observation{networked: true, init: []corev1.ContainerStatus{statusOf("init", running())},
-				containers: []corev1.ContainerStatus{statusOf("main", waitingFor("PodInitializing"))}},
+			o: observation{
+				networked: true, init: []corev1.ContainerStatus{statusOf("init", running())},
+				containers: []corev1.ContainerStatus{statusOf("main", waitingFor("PodInitializing"))},
+			},
 			phase: corev1.PodPending, trueConds: []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodScheduled}, reason: "ContainersNotReady",
 		},
 		"all run": {
@@ -75,8 +77,10 @@ func TestBuildStatus(t *testing.T) {
 			phase: corev1.PodFailed, trueConds: []corev1.PodConditionType{corev1.PodInitialized, corev1.PodScheduled}, reason: "PodFailed",
 		},
 		"an init container has failed for good": {
-			o: observation{ended: true, init: []corev1.ContainerStatus{statusOf("init", exited(1))},
-				containers: []corev1.ContainerStatus{statusOf("main", waitingFor("PodInitializing"))}},
+			o: observation{
+				ended: true, init: []corev1.ContainerStatus{statusOf("init", exited(1))},
+				containers: []corev1.ContainerStatus{statusOf("main", waitingFor("PodInitializing"))},
+			},
 			phase: corev1.PodFailed, trueConds: []corev1.PodConditionType{corev1.PodScheduled}, reason: "PodFailed",
 		},
 	} {

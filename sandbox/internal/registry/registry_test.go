@@ -96,8 +96,8 @@ func TestChangesStayInTheUpperStore(t *testing.T) {
 			want:   map[string]string{controller: "c", webhook: "w"},
 		},
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
+	for title, tc := range cases {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			l, c, w := newLayered(t)
 			before := files(t, l.Lower)
@@ -130,7 +130,7 @@ func files(t *testing.T, stores []Store) []string {
 	t.Helper()
 	var all []string
 	for _, s := range stores {
-		err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(s.Dir, func(path string, _ fs.DirEntry, err error) error {
 			all = append(all, path)
 			return err
 		})

@@ -41,7 +41,9 @@ func (l *Layered) Serve(ctx context.Context, listener net.Listener, log *slog.Lo
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}
-	<-ended
+	if served := <-ended; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
 	return err
 }
 

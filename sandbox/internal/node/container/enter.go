@@ -63,8 +63,11 @@ func joinNamespaces(pid int) error {
 		name string
 		flag int
 	}{
-		{"net", unix.CLONE_NEWNET}, {"uts", unix.CLONE_NEWUTS}, {"ipc", unix.CLONE_NEWIPC},
-		{"pid", unix.CLONE_NEWPID}, {"mnt", unix.CLONE_NEWNS},
+		{"net", unix.CLONE_NEWNET},
+		{"uts", unix.CLONE_NEWUTS},
+		{"ipc", unix.CLONE_NEWIPC},
+		{"pid", unix.CLONE_NEWPID},
+		{"mnt", unix.CLONE_NEWNS},
 	}
 	fds := make([]int, len(names))
 	for i, n := range names {

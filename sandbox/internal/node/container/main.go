@@ -218,8 +218,7 @@ func executable(path string) error {
 
 // unwrapPath leaves out the path the message names already.
 func unwrapPath(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", pathErr.Op, pathErr.Err)
 	}
 	return err

@@ -83,7 +83,7 @@ func childrenOf(pid int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list children: %w", err)
 		}
-		for _, field := range bytes.Fields(data) {
+		for field := range bytes.FieldsSeq(data) {
 			child, err := strconv.Atoi(string(field))
 			if err != nil {
 				return nil, fmt.Errorf("parse children: %w", err)

@@ -90,7 +90,7 @@ func (c *Running) Signal(s syscall.Signal) error {
 }
 
 func (r Runtime) command(streams Streams) *exec.Cmd {
-	cmd := exec.Command(r.SelfArgs[0], r.SelfArgs[1:]...) //nolint:gosec // the caller's own binary
+	cmd := exec.Command(r.SelfArgs[0], r.SelfArgs[1:]...) //nolint:gosec,noctx // the caller's own binary, which outlives the call
 	cmd.Env = []string{}
 	// A nil *os.File in an interface is not nil.
 	if streams.Stdin != nil {

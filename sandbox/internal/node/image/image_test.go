@@ -29,7 +29,7 @@ import (
 func TestParseMapsHostsToPaths(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("a", 64)
-	for name, tt := range map[string]struct{ image, full, mirror string }{
+	for title, tt := range map[string]struct{ image, full, mirror string }{
 		"a full name":        {"quay.io/org/app:v1", "quay.io/org/app:v1", "10.0.0.1:5000/quay.io/org/app:v1"},
 		"a short name":       {"busybox", "docker.io/library/busybox:latest", "10.0.0.1:5000/docker.io/library/busybox:latest"},
 		"a digest":           {"gcr.io/a/b@" + digest, "gcr.io/a/b@" + digest, "10.0.0.1:5000/gcr.io/a/b@" + digest},
@@ -37,7 +37,7 @@ func TestParseMapsHostsToPaths(t *testing.T) {
 		"a host with a port": {"localhost:99/b:v1", "localhost:99/b:v1", "10.0.0.1:5000/localhost_99/b:v1"},
 		"the registry's own": {"10.0.0.1:5000/b:v1", "10.0.0.1:5000/b:v1", "10.0.0.1:5000/b:v1"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			ref, err := parse(tt.image, "10.0.0.1:5000")
 			if err != nil {
@@ -222,7 +222,7 @@ func TestUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, tt := range map[string]struct {
+	for title, tt := range map[string]struct {
 		user string
 		want User
 	}{
@@ -232,7 +232,7 @@ func TestUser(t *testing.T) {
 		"a number that has a name": {"7", User{UID: 7, GID: 8}},
 		"a named group":            {"5:users", User{UID: 5, GID: 9}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			got, err := (&Image{Root: root, Config: v1.Config{User: tt.user}}).User()
 			if diff := cmp.Diff([]any{got, err}, []any{tt.want, nil}); diff != "" {

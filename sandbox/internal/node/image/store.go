@@ -224,12 +224,12 @@ func explain(err error) error {
 		return err
 	}
 	text := http.StatusText(answer.StatusCode)
-	for _, d := range answer.Errors {
-		text = string(d.Code)
-		if d.Message != "" {
-			text += ": " + d.Message
+	if len(answer.Errors) > 0 {
+		first := answer.Errors[0]
+		text = string(first.Code)
+		if first.Message != "" {
+			text += ": " + first.Message
 		}
-		break
 	}
 	if answer.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("not found: the registry answered %d %s", answer.StatusCode, text)

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -192,15 +193,15 @@ func own(path string, header *tar.Header) error {
 }
 
 func (u *unpacker) finishDirs() error {
-	for i := len(u.dirs) - 1; i >= 0; i-- {
-		path, err := u.place(u.dirs[i].Name)
+	for _, v := range slices.Backward(u.dirs) {
+		path, err := u.place(v.Name)
 		if err != nil {
 			return err
 		}
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 			continue // replaced or removed later in the layer
 		}
-		if err := own(path, u.dirs[i]); err != nil {
+		if err := own(path, v); err != nil {
 			return err
 		}
 	}
