@@ -45,7 +45,8 @@ func TestFailingComponents(t *testing.T) {
 		},
 		{
 			name: "a manager that crashes", version: "v1.14.4", reason: v1alpha1.StopCrashing,
-			broken: container("bootstrap-kubeadm", func(c map[string]any) { c["args"] = []any{"--no-such-flag"} }),
+			// It still elects a leader: without, its predecessor would have to stop first.
+			broken: container("bootstrap-kubeadm", func(c map[string]any) { c["args"] = append(c["args"].([]any), "--no-such-flag") }),
 			pieces: []string{"bootstrap-kubeadm", "manager", "kubectl logs"},
 			repair: func(t *testing.T) {
 				patch := `{"spec":{"template":{"spec":{"containers":[{"name":"manager","args":["--leader-elect","--diagnostics-address=:8443"]}]}}}}`

@@ -10,13 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/template"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 )
@@ -71,11 +74,33 @@ func (c Cluster) Apply(ctx context.Context, client dynamic.Interface) error {
 	}
 	for _, u := range objects {
 		r := client.Resource(resourceOf(u.GroupVersionKind())).Namespace(u.GetNamespace())
-		if _, err := r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: fieldOwner, Force: true}); err != nil {
+		if err := applyPatiently(ctx, r, u); err != nil {
 			return fmt.Errorf("apply %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// applyPatiently waits for webhooks that do not answer yet: a provider is available some moments before cert-manager has
+// given its webhooks the CA, and before the API server knows.
+func applyPatiently(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, last = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
+		if last == nil || !webhookSilent(last) {
+			return true, last
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && last != nil {
+		return last
+	}
+	return err
+}
+
+// webhookSilent tells whether the API server could not call a webhook, which is its internal error.
+func webhookSilent(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
 }
 
 // resourceOf guesses the resource of a kind; it is right for every kind in the template.

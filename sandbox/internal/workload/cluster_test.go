@@ -4,12 +4,50 @@
 package workload
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
+
+// TestApplyWaitsForAWebhookWithoutItsCA covers the moment between a provider being available and its webhooks being
+// verifiable.
+func TestApplyWaitsForAWebhookWithoutItsCA(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answers   []error
+		wantCalls int
+		wantErr   bool
+	}{
+		"a webhook that is not verifiable yet is asked again": {
+			answers:   []error{apierrors.NewInternalError(errors.New(`failed calling webhook "w": x509: certificate signed by unknown authority`)), nil},
+			wantCalls: 2,
+		},
+		"another answer is final": {answers: []error{apierrors.NewBadRequest("no")}, wantCalls: 1, wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+			client.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				calls++
+				return true, &unstructured.Unstructured{}, tc.answers[calls-1]
+			})
+			u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}}
+			err := applyPatiently(t.Context(), client.Resource(resourceOf(u.GroupVersionKind())), u)
+			if (err != nil) != tc.wantErr || calls != tc.wantCalls {
+				t.Errorf("%d calls, %v; want %d, error %t", calls, err, tc.wantCalls, tc.wantErr)
+			}
+		})
+	}
+}
 
 func TestObjects(t *testing.T) {
 	t.Parallel()
