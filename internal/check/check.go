@@ -1,17 +1,33 @@
 // Copyright The Capstan Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check judges whether an upgrade can start. Each check is a value in one list, looks at plain data, and
+// Package check judges whether an upgrade can start. Each check is a value in one registry, looks at plain data, and
 // answers with findings that carry a remedy. All run, whatever the others say. It neither fetches nor prints.
+//
+// A new check goes into the file of its theme. What it has to know of the cluster is a topic of world.Survey; what could
+// not be looked at is reported as Unknown by Run, so that no check mistakes ignorance for health.
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// Scope says which plans a check is for.
+type Scope string
+
+const (
+	// Platform is a plan that moves the management cluster's components.
+	Platform Scope = "platform"
+	// Nodes is a plan that rolls Machines.
+	Nodes Scope = "nodes"
+	// Both is for either.
+	Both Scope = "both"
 )
 
 // Target is what is to become of the management cluster.
@@ -30,57 +46,87 @@ type Target struct {
 type Check struct {
 	// ID is stable: "CAP-CRD-STORED-VERSION".
 	ID string
-	// Doc says what is made sure of and why, for `capstan explain`.
+	// Title says in one line what is made sure of.
+	Title string
+	// Doc says why, for `capstan explain` and the check's page.
 	Doc string
+	// Fix says in general what to do about a finding; each finding has its own remedy besides.
+	Fix string
+	// Sources are addresses of public reports or documents that the check goes back to.
+	Sources []string
+	// Scope says which plans it is for; empty is Platform.
+	Scope Scope
 	// Waivable tells whether its findings may be accepted by name with a reason.
 	Waivable bool
+	// Needs are the topics of the survey that it reads. If one could not be observed, the check is Unknown.
+	Needs []world.Topic
 	// Run returns what was found; nothing when all is well.
 	Run func(w *world.World, t *Target) []v1alpha1.Finding
 }
 
-// All returns every check, in the order in which findings are shown.
+// All returns every check, in the order in which findings of equal weight are shown.
 func All() []Check {
-	return []Check{
-		// Make sure that the release supports the Kubernetes versions that are there.
-		kubernetesRange(),
-		// Make sure that this release may follow the one that is installed.
-		releaseEdge(),
-		// Make sure that nothing goes backwards: stored objects can't be read by older controllers.
-		downgrade(),
-		// Make sure that no provider skips more minor versions than Cluster API supports.
-		skippedMinors(),
-		// Make sure that each provider is installed once: the inventory can't tell instances apart.
-		singleInstance(),
-		// Make sure that all providers speak the core provider's contract afterwards.
-		contracts(),
-		// Make sure that nobody forgets a provider that stays where it is.
-		strangers(),
-		// Make sure that no stored object becomes unreadable.
-		storedVersions(),
-		// Make sure that the API server would take every object, before the first is sent.
-		refusedObjects(),
-		// Make sure that nobody is surprised by objects that stay behind.
-		leftCRDs(),
-		// Make sure that nobody loses settings unawares.
-		handChanges(),
-		// Make sure that the fleet is at rest, so that the fence can tell an unrequested change from a requested one.
-		fleetAtRest(),
-		// Make sure that the management cluster has a node to run new controllers on.
-		readyNode(),
+	return slices.Concat(
+		versionChecks(),
+		providerChecks(),
+		storageChecks(),
+		objectChecks(),
+		fleetChecks(),
+		clusterChecks(),
+	)
+}
+
+// For returns the checks of a plan of the given scope, in the order of All.
+func For(s Scope) []Check {
+	return slices.DeleteFunc(All(), func(c Check) bool {
+		have := c.Scope
+		if have == "" {
+			have = Platform
+		}
+		return have != Both && have != s
+	})
+}
+
+// Topics returns what the checks need to have looked into, each topic once.
+func Topics(checks []Check) []world.Topic {
+	var out []world.Topic
+	for _, c := range checks {
+		for _, t := range c.Needs {
+			if !slices.Contains(out, t) {
+				out = append(out, t)
+			}
+		}
 	}
+	return out
 }
 
 // Run runs the checks and returns their findings, blocking ones first.
 func Run(checks []Check, w *world.World, t *Target) []v1alpha1.Finding {
 	var out []v1alpha1.Finding
 	for _, c := range checks {
-		for _, f := range c.Run(w, t) {
+		for _, f := range c.run(w, t) {
 			f.ID, f.Waivable = c.ID, c.Waivable
 			out = append(out, f)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.Finding) int { return rank(a.Verdict) - rank(b.Verdict) })
 	return out
+}
+
+// run answers Unknown where the check would have to look at something that could not be observed.
+func (c Check) run(w *world.World, t *Target) []v1alpha1.Finding {
+	var out []v1alpha1.Finding
+	for _, topic := range c.Needs {
+		if why, failed := w.Survey.Failed(topic); failed {
+			out = append(out, unknown(
+				fmt.Sprintf("%s could not be looked at: %s", topic, why),
+				"make it readable for the account that you use, then plan again"))
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	return c.Run(w, t)
 }
 
 func rank(v v1alpha1.Verdict) int {

@@ -38,6 +38,7 @@ func (s *Session) Draft(ctx context.Context, b *release.Bundle) (*Draft, error) 
 	if err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
+	w.Survey = s.observer.Survey(ctx, plan.Ask(b))
 	spec, err := plan.Compute(plan.Input{Bundle: b, World: w, Past: past})
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)

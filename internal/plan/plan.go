@@ -46,6 +46,19 @@ func Wants(b *release.Bundle) []world.Want {
 	return out
 }
 
+// Ask returns what a survey for a plan has to look into: what the checks read.
+func Ask(b *release.Bundle) world.Ask {
+	ask := world.Ask{Topics: check.Topics(check.For(check.Platform))}
+	for _, r := range b.Components {
+		for _, o := range r.Objects {
+			if o.GetKind() == "CustomResourceDefinition" {
+				ask.CRDs = append(ask.CRDs, o)
+			}
+		}
+	}
+	return ask
+}
+
 func setID(component string) string { return "plan/" + component }
 
 // selector returns the label selector of all objects of a component, as clusterctl or Capstan labels them.
@@ -84,7 +97,7 @@ func Compute(in Input) (*v1alpha1.PlanSpec, error) {
 	}
 	spec.Steps = platform.Describe(steps)
 	spec.PointOfNoReturn = pointOfNoReturn(spec)
-	spec.Findings = check.Run(check.All(), in.World, &check.Target{
+	spec.Findings = check.Run(check.For(check.Platform), in.World, &check.Target{
 		Bundle: in.Bundle, Components: spec.Components, PlatformVersion: spec.Base.PlatformVersion, Sets: sets,
 	})
 	spec.Forecast = forecast(spec, in.Past)

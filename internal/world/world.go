@@ -27,6 +27,8 @@ type World struct {
 	FleetError string
 	// Sets are the observed states of the object sets that were asked for, by set ID.
 	Sets map[string]Set
+	// Survey is what only a plan asks about; nil in a run.
+	Survey *Survey
 }
 
 // Management is the management cluster.
