@@ -75,7 +75,7 @@ func (o *explainOptions) Run(context.Context) error {
 	for _, c := range check.All() {
 		ids = append(ids, c.ID)
 		if o.id == "" || strings.EqualFold(c.ID, o.id) {
-			out.Checks = append(out.Checks, render.ExplainedCheck{ID: c.ID, Doc: c.Doc, Waivable: c.Waivable})
+			out.Checks = append(out.Checks, render.ExplainedCheck{ID: c.ID, Title: c.Title, Doc: c.Doc, Fix: c.Fix, Sources: c.Sources, Waivable: c.Waivable})
 		}
 	}
 	if len(out.Checks) == 0 {

@@ -68,9 +68,12 @@ type Explanation struct {
 
 // ExplainedCheck is one check.
 type ExplainedCheck struct {
-	ID       string `json:"id"`
-	Doc      string `json:"doc"`
-	Waivable bool   `json:"waivable"`
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Doc      string   `json:"doc"`
+	Fix      string   `json:"fix,omitempty"`
+	Sources  []string `json:"sources,omitempty"`
+	Waivable bool     `json:"waivable"`
 }
 
 // Object returns the checks for programs.
@@ -88,9 +91,14 @@ func (d *Explanation) Text(s Style) string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(s.strong(c.ID) + "\n")
-		for _, line := range wrap(c.Doc, 96) {
-			b.WriteString("  " + line + "\n")
+		b.WriteString(s.strong(c.ID) + "  " + c.Title + "\n")
+		for _, text := range []string{c.Doc, c.Fix} {
+			for _, line := range wrap(text, 96) {
+				b.WriteString("  " + line + "\n")
+			}
+		}
+		for _, source := range c.Sources {
+			b.WriteString("  Source: " + source + "\n")
 		}
 		if c.Waivable {
 			fmt.Fprintf(&b, "  It can be accepted: --accept %s='why it is safe here'\n", c.ID)

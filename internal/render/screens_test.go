@@ -58,7 +58,7 @@ func screens() map[string]Document {
 		"summary-nothing": &Summary{Plan: doneSpec(), Now: now, Next: prompt("status")},
 		"summary-stopped": &Summary{Run: stoppedRun(), Plan: readySpec(), Now: now, Next: prompt("resume")},
 
-		"explain": &Explanation{Checks: []ExplainedCheck{{ID: "CAP-A", Doc: strings.Repeat("word ", 40), Waivable: true}, {ID: "CAP-B", Doc: "Short."}}, Next: prompt("plan", "RELEASE")},
+		"explain": &Explanation{Checks: []ExplainedCheck{{ID: "CAP-A", Title: "All is well", Doc: strings.Repeat("word ", 40), Fix: "Mend it.", Sources: []string{"https://example.org/1"}, Waivable: true}, {ID: "CAP-B", Title: "Nothing is wrong", Doc: "Short."}}, Next: prompt("plan", "RELEASE")},
 		"notice":  &Notice{Message: "Paused: run a", Run: "a", Next: prompt("resume")},
 		"version": &Version{Version: "v0.1.0", Revision: "abc", Go: "go1.26.8", Platform: "linux/amd64"},
 	}

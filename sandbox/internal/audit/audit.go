@@ -146,6 +146,9 @@ func (e event) write() (w Write, ok bool, err error) {
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return Write{}, false, nil
 	}
+	if strings.HasSuffix(e.ObjectRef.APIGroup, ".k8s.io") && strings.HasSuffix(e.ObjectRef.Resource, "reviews") {
+		return Write{}, false, nil // SubjectAccessReview, TokenReview and their kin are questions: nothing is stored
+	}
 	u, err := url.ParseRequestURI(e.RequestURI)
 	if err != nil {
 		return Write{}, false, fmt.Errorf("parse request URI: %w", err)
