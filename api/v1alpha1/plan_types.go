@@ -51,6 +51,9 @@ type PlanSpec struct {
 	// findings are the results of all checks.
 	// +optional
 	Findings []Finding `json:"findings,omitempty"`
+	// contracts tells which Cluster API contracts each provider will speak, the core provider first.
+	// +optional
+	Contracts []ProviderContracts `json:"contracts,omitempty"`
 	// forecast says what to expect.
 	Forecast Forecast `json:"forecast"`
 	// pointOfNoReturn is the ID of the first step that can't be undone by applying the earlier release. Empty: none.
@@ -233,6 +236,23 @@ type ObjectReference struct {
 	Namespace string `json:"namespace,omitempty"`
 	// name is the object's name.
 	Name string `json:"name"`
+}
+
+// ProviderContracts is one row of the matrix of providers and Cluster API contracts.
+type ProviderContracts struct {
+	// provider is the provider's name as clusterctl labels it.
+	Provider string `json:"provider"`
+	// version is the version it will have.
+	Version string `json:"version"`
+	// contracts are those it speaks, newest first; for the core provider those it works with. Empty: not known.
+	// +optional
+	Contracts []string `json:"contracts,omitempty"`
+	// source says where this is known from.
+	// +optional
+	Source string `json:"source,omitempty"`
+	// stays tells that the provider is no part of the release and keeps its version.
+	// +optional
+	Stays bool `json:"stays,omitempty"`
 }
 
 // Forecast says what to expect of a run.

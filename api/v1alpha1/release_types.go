@@ -45,6 +45,31 @@ type ReleaseSpec struct {
 	// kubernetes gives the Kubernetes versions that the release supports.
 	// +optional
 	Kubernetes *KubernetesRanges `json:"kubernetes,omitempty"`
+	// knownRisks are combinations of versions that the release's makers know to be bad, beside those that Capstan knows.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	KnownRisks []KnownRisk `json:"knownRisks,omitempty"`
+	// dependents are kinds of objects that are made for one major version of a component.
+	// +optional
+	Dependents []Dependent `json:"dependents,omitempty"`
+}
+
+// Dependent is a kind whose objects name a version of a component, and work with that major version only.
+type Dependent struct {
+	// apiVersion is the objects' group/version.
+	APIVersion string `json:"apiVersion"`
+	// kind is the objects' kind.
+	Kind string `json:"kind"`
+	// fieldPath leads to the version within an object, in kubectl's JSONPath without braces: ".spec.version" or
+	// ".spec.providers[*].version". All values that it finds count.
+	FieldPath string `json:"fieldPath"`
+	// pattern is a regular expression whose first group is the version within the field's value; without one the whole
+	// value is. The group may be a full version or a major version alone, with or without a leading v.
+	// +optional
+	Pattern string `json:"pattern,omitempty"`
+	// component is the name of the component that the version is of.
+	Component string `json:"component"`
 }
 
 // KubernetesRanges gives supported Kubernetes versions by the role of the cluster.
@@ -74,8 +99,10 @@ type Component struct {
 	Name string `json:"name"`
 	// type is provider or manifest.
 	Type ComponentType `json:"type"`
-	// version is the component's version, a semantic version with a leading v.
-	Version string `json:"version"`
+	// version is the component's version, a semantic version with a leading v. It may be left out where the source is a
+	// repository: the newest stable version with all its files is taken then.
+	// +optional
+	Version string `json:"version,omitempty"`
 	// provider is the identity in the clusterctl inventory; required for type provider, forbidden otherwise.
 	// +optional
 	Provider *ProviderIdentity `json:"provider,omitempty"`
@@ -87,6 +114,9 @@ type Component struct {
 	// needs lists components that must be at their target before this one starts.
 	// +optional
 	Needs []string `json:"needs,omitempty"`
+	// kubernetes gives the Kubernetes versions that the component supports, where they are narrower than the release's.
+	// +optional
+	Kubernetes *KubernetesRanges `json:"kubernetes,omitempty"`
 	// variables are substituted for ${NAME} in the manifests, in clusterctl's syntax.
 	// +optional
 	Variables map[string]string `json:"variables,omitempty"`
@@ -103,7 +133,7 @@ type ProviderIdentity struct {
 	Namespace string `json:"namespace"`
 }
 
-// Source points at one document or archive. Exactly one of path, url and oci is set.
+// Source points at one document or archive. Exactly one of path, url, oci, configMap and repository is set.
 type Source struct {
 	// path is a file or directory, relative to the release file.
 	// +optional
@@ -114,9 +144,27 @@ type Source struct {
 	// oci is an OCI artifact, "oci://registry/repository:tag" or with a digest.
 	// +optional
 	OCI string `json:"oci,omitempty"`
+	// configMap is a ConfigMap in the management cluster, as the Cluster API operator uses them where there is no internet.
+	// +optional
+	ConfigMap *ConfigMapSource `json:"configMap,omitempty"`
+	// repository is a directory in the layout of clusterctl's local repositories, relative to the release file:
+	// REPOSITORY/PROVIDER-LABEL/VERSION/ with the manifests and metadata.yaml. It gives both source and metadata.
+	// +optional
+	Repository string `json:"repository,omitempty"`
 	// digest is the sha256 of the bytes ("sha256:" and 64 hexadecimal digits). Required for url and oci.
 	// +optional
 	Digest string `json:"digest,omitempty"`
+}
+
+// ConfigMapSource is one key of a ConfigMap.
+type ConfigMapSource struct {
+	// namespace is the ConfigMap's namespace.
+	Namespace string `json:"namespace"`
+	// name is the ConfigMap's name.
+	Name string `json:"name"`
+	// key is the key within it; "components" for manifests and "metadata" for metadata if it is left out.
+	// +optional
+	Key string `json:"key,omitempty"`
 }
 
 // ReleaseList is a list of releases.
