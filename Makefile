@@ -94,9 +94,10 @@ lint: $(GOLANGCI_LINT) ## run golangci-lint with the project's rules over all mo
 	done; exit $$failed
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## write deepcopy functions and CRDs from the API types
+generate: $(CONTROLLER_GEN) ## write deepcopy functions and CRDs from the API types, and a page for each check
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd
+	$(GO) run ./hack/checkdocs docs/checks
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum of all modules in order

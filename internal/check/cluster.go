@@ -21,6 +21,7 @@ func readyNode() Check {
 		ID: "CAP-NODE-READY", Waivable: true,
 		Title: "The management cluster has a node to run new controllers on",
 		Doc:   "New controllers need a node of the management cluster to run on.",
+		Fix:   "Look at the nodes (kubectl get nodes, kubectl describe node NAME) and bring one back, or add one.",
 		Run: func(w *world.World, _ *Target) []v1alpha1.Finding {
 			if slices.ContainsFunc(w.Management.Nodes, func(n world.Node) bool { return n.Ready }) {
 				return nil
