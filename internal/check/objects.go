@@ -23,6 +23,7 @@ func refusedObjects() Check {
 		Title: "The API server takes every object of the release",
 		Doc: "Every object of the release is sent to the API server as a dry run before anything is changed. One that it refuses would stop the run half-way. " +
 			"The message is the API server's own.",
+		Fix: "Correct the manifest, or what refuses it: the message names the policy, the webhook or the missing permission. An object that is being deleted has to go first: its finalizers say what it waits for.",
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, name := range slices.Sorted(maps.Keys(t.Sets)) {
@@ -47,6 +48,7 @@ func leftCRDs() Check {
 		ID:    "CAP-CRD-LEFT",
 		Title: "CRDs that stay behind are known",
 		Doc:   "A CRD that the new version no longer has is kept: deleting it would delete all its objects. Remove it by hand once nothing needs it.",
+		Fix:   "Nothing has to be done now. Once no controller needs the kind and its objects are of no use any more, delete the CRD by hand; that deletes its objects with it.",
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, name := range slices.Sorted(maps.Keys(t.Sets)) {
@@ -69,6 +71,7 @@ func handChanges() Check {
 		Title: "Nobody loses settings unawares when a component is repaired",
 		Doc: "A component whose recorded version is the target, but whose objects differ from the release, was changed by hand or left half-done by an earlier upgrade. " +
 			"The run makes the objects what the release says.",
+		Fix: "Put the change into the release if it is meant to stay; otherwise nothing has to be done.",
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {

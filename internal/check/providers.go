@@ -21,6 +21,7 @@ func singleInstance() Check {
 		ID:    "CAP-PROVIDER-INSTANCES",
 		Title: "Each provider is installed once",
 		Doc:   "Several instances of one provider in a management cluster share CRDs and webhooks. Cluster API dropped support for it, and an upgrade of one would break the other.",
+		Fix:   "Remove the instance that is not used (clusterctl delete), or give the release the namespace of the one that is.",
 		Run: func(w *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {
