@@ -19,7 +19,7 @@ func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedCom
 	c := v1alpha1.PlannedComponent{
 		Name: r.Component.Name, Type: r.Component.Type, Provider: r.Component.Provider,
 		From: installed(r.Component, in.World), To: r.Component.Version, Artifact: r.Digest,
-		Needs: slices.Clone(r.Component.Needs), Strategy: v1alpha1.StrategyRolling,
+		Needs: needs(r.Component, in.Bundle), Strategy: v1alpha1.StrategyRolling,
 	}
 	content, all := changes(set)
 	c.Prune = prunable(set.Leftovers, in.Bundle)
@@ -33,6 +33,14 @@ func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedCom
 		hazards(&c, r, set)
 	}
 	return c
+}
+
+// needs returns what has to come before a component.
+func needs(c v1alpha1.Component, b *release.Bundle) []string {
+	if all, ok := b.Needs[c.Name]; ok {
+		return slices.Clone(all)
+	}
+	return slices.Clone(c.Needs)
 }
 
 // installed returns the version that is recorded for a component, or "".

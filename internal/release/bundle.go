@@ -20,6 +20,8 @@ type Bundle struct {
 	Components []*Rendered
 	// Levels hold the names of the components that can move side by side, in order.
 	Levels [][]string
+	// Needs are what each component needs, what its type implies included.
+	Needs map[string][]string
 	// Digest is over the release's name and spec and the digests of all components.
 	Digest string
 }
@@ -35,7 +37,7 @@ func NewBundle(r *v1alpha1.Release, components []*Rendered) (*Bundle, error) {
 	for _, c := range components {
 		byName[c.Component.Name] = c
 	}
-	b := &Bundle{Release: r, Levels: order.Levels}
+	b := &Bundle{Release: r, Levels: order.Levels, Needs: order.Needs}
 	for _, name := range order.Names() {
 		c, ok := byName[name]
 		if !ok {

@@ -8,15 +8,19 @@ import (
 	"slices"
 	"strings"
 
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
-// Ordering is the order in which components can be brought to their target. It follows the needs alone and does not
-// depend on the order in which the release lists its components.
+// Ordering is the order in which components can be brought to their target. It follows the needs and Cluster API's order of
+// provider types, and does not depend on the order in which the release lists its components.
 type Ordering struct {
 	// Levels hold the names of components that don't need each other; each needs something of the level before.
 	Levels [][]string
+	// Needs are what each component needs: what the release says, then what its type implies.
+	Needs map[string][]string
 }
 
 // Names returns all components, each after everything it needs.
@@ -24,18 +28,22 @@ func (o Ordering) Names() []string { return slices.Concat(o.Levels...) }
 
 // Order sorts components by their needs. Within a level manifests come first, then providers in clusterctl's order of
 // types, then by name.
+//
+// A provider also needs what its type implies: cert-manager, then the core provider, bootstrap, control plane and at last
+// all other providers. One that is started before the core provider it was made for can't start, and its conversion webhook
+// then fails every list of its kinds. What the release itself says comes first: where a need says the opposite, it counts.
 func Order(components []v1alpha1.Component) (Ordering, error) {
-	var order Ordering
-	done := map[string]bool{}
 	rest := slices.Clone(components)
 	slices.SortStableFunc(rest, func(a, b v1alpha1.Component) int {
 		return cmp.Or(cmp.Compare(typeRank(a), typeRank(b)), cmp.Compare(a.Name, b.Name))
 	})
+	order := Ordering{Needs: withImplied(rest)}
+	done := map[string]bool{}
 	for len(rest) > 0 {
 		var level []string
 		var later []v1alpha1.Component
 		for _, c := range rest {
-			if slices.ContainsFunc(c.Needs, func(need string) bool { return !done[need] }) {
+			if slices.ContainsFunc(order.Needs[c.Name], func(need string) bool { return !done[need] }) {
 				later = append(later, c)
 				continue
 			}
@@ -51,6 +59,66 @@ func Order(components []v1alpha1.Component) (Ordering, error) {
 		rest = later
 	}
 	return order, nil
+}
+
+// withImplied returns the needs of all components, those that their types imply included.
+func withImplied(components []v1alpha1.Component) map[string][]string {
+	needs := map[string][]string{}
+	for _, c := range components {
+		needs[c.Name] = slices.Clone(c.Needs)
+	}
+	for _, c := range components {
+		if c.Provider == nil {
+			continue
+		}
+		for _, earlier := range components {
+			if stage(earlier) < stage(c) && !slices.Contains(needs[c.Name], earlier.Name) && !leads(needs, earlier.Name, c.Name) {
+				needs[c.Name] = append(needs[c.Name], earlier.Name)
+			}
+		}
+	}
+	return needs
+}
+
+// lastStage is the stage of components that nothing is implied to need.
+const lastStage = 4
+
+// stage is when a component has its turn.
+func stage(c v1alpha1.Component) int {
+	if c.Provider == nil {
+		if c.Name == CertManager {
+			return 0
+		}
+		return lastStage
+	}
+	switch clusterctlv1.ProviderType(c.Provider.Type) {
+	case clusterctlv1.CoreProviderType:
+		return 1
+	case clusterctlv1.BootstrapProviderType:
+		return 2
+	case clusterctlv1.ControlPlaneProviderType:
+		return 3
+	case clusterctlv1.InfrastructureProviderType, clusterctlv1.IPAMProviderType, clusterctlv1.RuntimeExtensionProviderType,
+		clusterctlv1.AddonProviderType, clusterctlv1.ProviderTypeUnknown:
+	}
+	return lastStage
+}
+
+// leads tells whether one component needs another, directly or through others.
+func leads(needs map[string][]string, from, to string) bool {
+	seen := map[string]bool{}
+	var visit func(name string) bool
+	visit = func(name string) bool {
+		if name == to {
+			return true
+		}
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+		return slices.ContainsFunc(needs[name], visit)
+	}
+	return visit(from)
 }
 
 // unorderable says why no component of the rest can be next.

@@ -34,7 +34,7 @@ func TestOrderFollowsNeedsWhateverTheListing(t *testing.T) {
 		manifest("dashboards"),
 		manifest("cert-manager"),
 	}
-	want := [][]string{{"cert-manager", "dashboards"}, {"core"}, {"kubeadm-bootstrap", "docker"}, {"kubeadm-control-plane"}}
+	want := [][]string{{"cert-manager", "dashboards"}, {"core"}, {"kubeadm-bootstrap"}, {"kubeadm-control-plane"}, {"docker"}}
 	for range 20 {
 		seed := rand.Uint64()                                                                                                                   //nolint:gosec // an order to try needs no secrecy
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(components), func(i, j int) { components[i], components[j] = components[j], components[i] }) //nolint:gosec // see above
@@ -50,8 +50,48 @@ func TestOrderFollowsNeedsWhateverTheListing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(got.Names(), []string{"cert-manager", "dashboards", "core", "kubeadm-bootstrap", "docker", "kubeadm-control-plane"}); diff != "" {
+	if diff := cmp.Diff(got.Names(), []string{"cert-manager", "dashboards", "core", "kubeadm-bootstrap", "kubeadm-control-plane", "docker"}); diff != "" {
 		t.Errorf("names (-got +want):\n%s", diff)
+	}
+}
+
+func TestOrderOfTypesHoldsWithoutAnyNeed(t *testing.T) {
+	t.Parallel()
+	components := []v1alpha1.Component{
+		provider("x", "InfrastructureProvider"), provider("core", "CoreProvider"), provider("boot", "BootstrapProvider"), provider("cp", "ControlPlaneProvider"),
+		provider("addon", "AddonProvider"), provider("ipam", "IPAMProvider"), provider("ext", "RuntimeExtensionProvider"), manifest("cert-manager"),
+		provider("other-boot", "BootstrapProvider"),
+	}
+	want := [][]string{{"cert-manager"}, {"core"}, {"boot", "other-boot"}, {"cp"}, {"x", "ipam", "ext", "addon"}}
+	for range 50 {
+		seed := rand.Uint64()                                                                                                                   //nolint:gosec // an order to try needs no secrecy
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(components), func(i, j int) { components[i], components[j] = components[j], components[i] }) //nolint:gosec // see above
+		got, err := release.Order(components)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got.Levels, want); diff != "" {
+			t.Fatalf("seed %d (-got +want):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestANeedCountsMoreThanTheOrderOfTypes(t *testing.T) {
+	t.Parallel()
+	got, err := release.Order([]v1alpha1.Component{
+		provider("core", "CoreProvider", "ipam"), provider("cp", "ControlPlaneProvider"), provider("ipam", "IPAMProvider"), manifest("cert-manager", "storage"), manifest("storage"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got.Levels, [][]string{{"storage"}, {"cert-manager"}, {"ipam"}, {"core"}, {"cp"}}); diff != "" {
+		t.Errorf("(-got +want):\n%s", diff)
+	}
+	want := map[string][]string{
+		"storage": nil, "cert-manager": {"storage"}, "ipam": {"cert-manager"}, "core": {"ipam", "cert-manager"}, "cp": {"cert-manager", "core"},
+	}
+	if diff := cmp.Diff(got.Needs, want); diff != "" {
+		t.Errorf("needs (-got +want):\n%s", diff)
 	}
 }
 

@@ -35,31 +35,40 @@ type Objects map[string][]*unstructured.Unstructured
 
 // Build returns the steps of a platform plan, in an order that respects all needs.
 func Build(components []v1alpha1.PlannedComponent, objects Objects) ([]step.Step, error) {
-	serving := map[string]string{}
+	// serving are the steps after which each component can be relied on. One that does not move can be relied on when what
+	// it needs can be.
+	serving := map[string][]string{}
 	var steps []step.Step
 	for _, c := range components {
-		if c.Action == v1alpha1.ActionNone {
+		var needs []string
+		for _, n := range c.Needs {
+			needs = appendNew(needs, serving[n]...)
+		}
+		if serving[c.Name] = needs; c.Action == v1alpha1.ActionNone {
 			continue
 		}
 		objs, ok := objects[c.Name]
 		if !ok {
 			return nil, fmt.Errorf("build steps of %s: its manifests are missing", c.Name)
 		}
-		var needs []string
-		for _, n := range c.Needs {
-			if id, moved := serving[n]; moved {
-				needs = append(needs, id)
-			}
-		}
 		ch := &chain{component: c, needs: needs}
 		ch.build(split(objs))
 		if len(ch.steps) == 0 {
 			continue
 		}
-		serving[c.Name] = ch.serving
+		serving[c.Name] = []string{ch.serving}
 		steps = append(steps, ch.steps...)
 	}
 	return steps, nil
+}
+
+func appendNew(list []string, more ...string) []string {
+	for _, m := range more {
+		if !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // Describe returns the plan's own list of the steps.
