@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -31,9 +32,15 @@ type root interface {
 	// stat tells whether something is a directory or a regular file, and its size.
 	stat(name string) (dir, regular bool, size int64, err error)
 	read(name string) ([]byte, error)
-	// list returns the names in a directory, without directories.
-	list(name string) ([]string, error)
+	// entries returns what is in a directory.
+	entries(name string) ([]entry, error)
 	io.Closer
+}
+
+// entry is a file or directory in a directory.
+type entry struct {
+	name string
+	dir  bool
 }
 
 // Dir is the base of a release in a directory. Neither a path nor a symbolic link leads out of it.
@@ -87,9 +94,15 @@ func (b Base) read(p string, limit int64) ([]byte, error) {
 
 // readDir joins the files of a directory.
 func (b Base) readDir(files root, dir string, limit int64) ([]byte, error) {
-	names, err := files.list(dir)
+	entries, err := files.entries(dir)
 	if err != nil {
 		return nil, b.unreadable(dir, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.dir {
+			names = append(names, e.name)
+		}
 	}
 	var paths []string
 	var contents [][]byte
@@ -167,18 +180,16 @@ func (d diskRoot) stat(name string) (dir, regular bool, size int64, err error) {
 
 func (d diskRoot) read(name string) ([]byte, error) { return d.ReadFile(name) }
 
-func (d diskRoot) list(name string) ([]string, error) {
-	entries, err := fs.ReadDir(d.FS(), name)
+func (d diskRoot) entries(name string) ([]entry, error) {
+	found, err := fs.ReadDir(d.FS(), name)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, entry := range entries {
-		if !entry.IsDir() {
-			names = append(names, entry.Name())
-		}
+	out := make([]entry, 0, len(found))
+	for _, e := range found {
+		out = append(out, entry{name: e.Name(), dir: e.IsDir()})
 	}
-	return names, nil
+	return out, nil
 }
 
 // memoryRoot holds files by their path.
@@ -204,14 +215,24 @@ func (m memoryRoot) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-func (m memoryRoot) list(name string) ([]string, error) {
-	var names []string
-	for p := range m {
-		if path.Dir(p) == name {
-			names = append(names, path.Base(p))
-		}
+func (m memoryRoot) entries(name string) ([]entry, error) {
+	prefix := name + "/"
+	if name == "." {
+		prefix = ""
 	}
-	return names, nil
+	seen := map[entry]bool{}
+	for p := range m {
+		rest, ok := strings.CutPrefix(p, prefix)
+		if !ok {
+			continue
+		}
+		first, _, deeper := strings.Cut(rest, "/")
+		seen[entry{name: first, dir: deeper}] = true
+	}
+	if len(seen) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	return slices.Collect(maps.Keys(seen)), nil
 }
 
 // Close has nothing to give back.

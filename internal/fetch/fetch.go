@@ -53,6 +53,8 @@ type Fetcher struct {
 	Parallel int
 	// Releases finds releases in the cluster by name; nil means that there is no cluster to look in.
 	Releases Releases
+	// ConfigMaps finds ConfigMaps in the cluster; nil means that there is no cluster to look in.
+	ConfigMaps ConfigMaps
 }
 
 // Releases finds releases in the cluster.
@@ -79,8 +81,10 @@ func (f *Fetcher) Fetch(ctx context.Context, base Base, src v1alpha1.Source) ([]
 		return verified(src, data)
 	case src.OCI != "":
 		return f.pullStream(ctx, src)
+	case src.ConfigMap != nil:
+		return f.configMap(ctx, src)
 	}
-	return nil, problem.Usage(release.ReasonBadSource, "", "exactly one of path, url and oci is wanted, none is given")
+	return nil, problem.Usage(release.ReasonBadSource, "", "exactly one of path, url, oci, configMap and repository is wanted, none is given")
 }
 
 // verified returns the bytes of a source if they are those that the source wants.

@@ -81,7 +81,7 @@ func TestFetchFromDisk(t *testing.T) {
 			"one.yaml is not what the release names: its digest is " + release.Digest([]byte("a: 1\n")) + ", want " + wrongDigest +
 				" (next: find out who changed it; if the change is meant, write the new digest into the release)", "DigestMismatch", 3,
 		}}},
-		"no source": {v1alpha1.Source{}, outcome{Err: report{"exactly one of path, url and oci is wanted, none is given", "BadSource", 2}}},
+		"no source": {v1alpha1.Source{}, outcome{Err: report{"exactly one of path, url, oci, configMap and repository is wanted, none is given", "BadSource", 2}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

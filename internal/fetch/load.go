@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/version"
 )
 
 // ReleaseFile is the name of the release in a directory or an artifact.
@@ -31,14 +32,26 @@ type found struct {
 }
 
 // Load brings a whole release: it finds it, judges it, fetches and checks every component and renders it. ref is a
-// directory with a release.yaml, a release file, an oci:// reference to an artifact of such a directory, or the name of
-// a Release in the cluster. The result is everything or an error.
+// directory with a release.yaml, a directory of such directories named by version, a release file, an oci:// reference to an
+// artifact of such a directory, or the name of a Release in the cluster. The result is everything or an error.
 func (f *Fetcher) Load(ctx context.Context, ref string) (*release.Bundle, error) {
+	if versions := shelves(ref); len(versions) > 0 {
+		return f.loadNewest(ctx, ref, versions)
+	}
 	from, err := f.find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
+	return f.load(ctx, from)
+}
+
+// load judges a release that was found and makes it whole.
+func (f *Fetcher) load(ctx context.Context, from found) (*release.Bundle, error) {
 	if err := release.Validate(from.release, from.where); err != nil {
+		return nil, err
+	}
+	skipped, err := f.resolve(from)
+	if err != nil {
 		return nil, err
 	}
 	components := from.release.Spec.Components
@@ -57,19 +70,73 @@ func (f *Fetcher) Load(ctx context.Context, ref string) (*release.Bundle, error)
 	if err := first(failed); err != nil {
 		return nil, err
 	}
-	return release.NewBundle(from.release, rendered)
+	bundle, err := release.NewBundle(from.release, rendered)
+	if err != nil {
+		return nil, err
+	}
+	bundle.Skipped = skipped
+	return bundle, nil
+}
+
+// shelves lists the versions in a directory of releases, newest first; none if it is a release itself or no directory.
+func shelves(ref string) []version.Version {
+	info, err := os.Stat(ref)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(ref, ReleaseFile)); err == nil {
+		return nil
+	}
+	versions, err := Dir(ref).versions(".")
+	if err != nil {
+		return nil // find says what is wrong with it
+	}
+	return versions
+}
+
+// loadNewest loads the newest stable release of a directory that is there whole.
+func (f *Fetcher) loadNewest(ctx context.Context, dir string, versions []version.Version) (*release.Bundle, error) {
+	var passed []release.Skipped
+	for _, v := range versions {
+		why := preRelease
+		if v.PreRelease() == "" {
+			from, err := f.findFile(filepath.Join(dir, v.String()), ReleaseFile)
+			var bundle *release.Bundle
+			if err == nil {
+				bundle, err = f.load(ctx, from)
+			}
+			if err == nil {
+				for i := range passed {
+					passed[i].Taken = v.String()
+				}
+				bundle.Skipped = append(passed, bundle.Skipped...)
+				return bundle, nil
+			}
+			if why, err = passable(err); err != nil {
+				return nil, err
+			}
+		}
+		passed = append(passed, release.Skipped{Version: v.String(), Reason: why})
+	}
+	return nil, problem.Blocked(release.ReasonNoVersion, "%s has no release that can be used: %s was skipped, %s", dir, passed[0].Version, passed[0].Reason).
+		WithRemedy("name one by its directory, such as %s", filepath.Join(dir, passed[0].Version))
 }
 
 // component fetches and renders one component.
 func (f *Fetcher) component(ctx context.Context, from found, index int, c v1alpha1.Component) (*release.Rendered, error) {
 	at := release.ComponentPath(index)
-	raw, err := f.Fetch(ctx, from.base, c.Source)
+	var raw, metadata []byte
+	var err error
+	if c.Source.Repository != "" {
+		raw, metadata, err = f.stocked(from.base, c)
+	} else {
+		raw, err = f.Fetch(ctx, from.base, keyed(c.Source, keyComponents))
+	}
 	if err != nil {
 		return nil, ofComponent(err, c.Name, from.where.Where(at+".source"))
 	}
-	var metadata []byte
 	if c.Metadata != nil {
-		if metadata, err = f.Fetch(ctx, from.base, *c.Metadata); err != nil {
+		if metadata, err = f.Fetch(ctx, from.base, keyed(*c.Metadata, keyMetadata)); err != nil {
 			return nil, ofComponent(err, c.Name, from.where.Where(at+".metadata"))
 		}
 	}

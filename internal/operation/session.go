@@ -70,7 +70,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // Load fetches, checks and renders a release: everything or nothing.
 func (s *Session) Load(ctx context.Context, ref string) (*release.Bundle, error) {
-	return (&fetch.Fetcher{Releases: s.store}).Load(ctx, ref)
+	return (&fetch.Fetcher{Releases: s.store, ConfigMaps: s.store}).Load(ctx, ref)
 }
 
 // Runs returns all runs, newest first.

@@ -22,8 +22,20 @@ type Bundle struct {
 	Levels [][]string
 	// Needs are what each component needs, what its type implies included.
 	Needs map[string][]string
+	// Skipped are versions that were passed over where the release leaves the choice to Capstan.
+	Skipped []Skipped
 	// Digest is over the release's name and spec and the digests of all components.
 	Digest string
+}
+
+// Skipped is a version that was not taken although it is newer than the one that was.
+type Skipped struct {
+	// Component is the component's name, empty for a version of the release itself.
+	Component string
+	// Version is the version that was passed over, Taken the one that was taken instead.
+	Version, Taken string
+	// Reason says why, in half a sentence.
+	Reason string
 }
 
 // NewBundle puts a release and its components together. It refuses components that claim the same object: each would

@@ -64,13 +64,14 @@ type stored struct {
 	Metadata  *clusterctlv1.Metadata `json:"metadata,omitempty"`
 	Contract  string                 `json:"contract,omitempty"`
 	Inventory *clusterctlv1.Provider `json:"inventory,omitempty"`
+	Blanks    []Blank                `json:"blanks,omitempty"`
 	Digest    string                 `json:"digest"`
 }
 
 // Encode writes a component for storage: a document about it, then one for each object.
 func (r *Rendered) Encode() ([]byte, error) {
 	head, err := yaml.Marshal(stored{
-		Component: r.Component, Metadata: r.Metadata, Contract: r.Contract, Inventory: r.Inventory, Digest: r.Digest,
+		Component: r.Component, Metadata: r.Metadata, Contract: r.Contract, Inventory: r.Inventory, Blanks: r.Blanks, Digest: r.Digest,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode component %q: %w", r.Component.Name, err)
@@ -104,6 +105,6 @@ func DecodeRendered(data []byte) (*Rendered, error) {
 		return nil, problem.Blocked(ReasonCorrupt, "the stored component %q was changed: its digest is %s, want %s", s.Component.Name, digest, s.Digest)
 	}
 	return &Rendered{
-		Component: s.Component, Objects: objects, Metadata: s.Metadata, Contract: s.Contract, Inventory: s.Inventory, Digest: s.Digest,
+		Component: s.Component, Objects: objects, Metadata: s.Metadata, Contract: s.Contract, Inventory: s.Inventory, Blanks: s.Blanks, Digest: s.Digest,
 	}, nil
 }

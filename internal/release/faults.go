@@ -60,6 +60,12 @@ const (
 	ReasonDuplicateObject = "DuplicateObject"
 	// ReasonBadMetadata means that a provider's metadata.yaml is wrong or does not know the provider's version.
 	ReasonBadMetadata = "BadMetadata"
+	// ReasonBadRisk means that a known risk can't be matched with anything.
+	ReasonBadRisk = "BadRisk"
+	// ReasonBadDependent means that a dependent kind can't be found or its version not be read.
+	ReasonBadDependent = "BadDependent"
+	// ReasonNoVersion means that a repository has no version that can be used.
+	ReasonNoVersion = "NoVersion"
 	// ReasonCorrupt means that stored content is not what was stored.
 	ReasonCorrupt = "Corrupt"
 )

@@ -241,10 +241,10 @@ func TestParseRefusesFaultsInARelease(t *testing.T) {
 			`release.yaml:15: spec.components[0].metadata: component "cert-manager" of type manifest can't have provider metadata (next: leave metadata out)`, "BadProvider", 2,
 		}},
 		"a source without place": {"    source:\n      path: core/components.yaml", "    source: {}", report{
-			`release.yaml:26: spec.components[1].source: exactly one of path, url and oci is wanted, none is given`, "BadSource", 2,
+			`release.yaml:26: spec.components[1].source: exactly one of path, url, oci, configMap and repository is wanted, none is given`, "BadSource", 2,
 		}},
 		"a source with two places": {"      path: core/components.yaml", "      path: core/components.yaml\n      url: https://example.com/core.yaml\n      digest: " + digest, report{
-			`release.yaml:26: spec.components[1].source: exactly one of path, url and oci is wanted, path and url are given`, "BadSource", 2,
+			`release.yaml:26: spec.components[1].source: exactly one of path, url, oci, configMap and repository is wanted, path and url are given`, "BadSource", 2,
 		}},
 		"a path that escapes": {"core/components.yaml", "../core/components.yaml", report{
 			`release.yaml:27: spec.components[1].source.path: "../core/components.yaml" leads out of the release directory (next: keep the files of a release in its directory)`, "PathEscapes", 2,

@@ -91,33 +91,51 @@ func (r *Rendered) readContract(metadata []byte) error {
 		r.Contract = contractOfCRDs(r.Objects)
 		return nil
 	}
-	c := r.Component
+	parsed, contract, err := readMetadata(r.Component, metadata)
+	if err != nil {
+		return err
+	}
+	if contract == "" {
+		contract = contractOfCRDs(r.Objects)
+	}
+	r.Metadata, r.Contract = parsed, contract
+	return nil
+}
+
+// JudgeMetadata says what is wrong with the metadata of a provider, nil for nothing.
+func JudgeMetadata(c v1alpha1.Component, metadata []byte) error {
+	_, _, err := readMetadata(c, metadata)
+	return err
+}
+
+// readMetadata reads clusterctl's metadata.yaml and finds the contract of the component's version in it. That of a
+// pre-release may be empty: metadata often gets its new series with the release itself.
+func readMetadata(c v1alpha1.Component, metadata []byte) (*clusterctlv1.Metadata, string, error) {
 	where := "metadata"
 	if c.Metadata != nil {
 		where = Describe(*c.Metadata)
 	}
 	parsed := &clusterctlv1.Metadata{}
 	if err := yaml.UnmarshalStrict(metadata, parsed); err != nil {
-		return problem.Usage(ReasonBadMetadata, where, "component %q: the provider metadata can't be read: %v", c.Name, err).WithCause(err)
+		return nil, "", problem.Usage(ReasonBadMetadata, where, "component %q: the provider metadata can't be read: %v", c.Name, err).WithCause(err)
 	}
 	// An empty kind is let through, as clusterctl does: several providers publish their metadata so.
 	if parsed.APIVersion != clusterctlv1.GroupVersion.String() || (parsed.Kind != "Metadata" && parsed.Kind != "") {
-		return problem.Usage(ReasonBadMetadata, where, "component %q: the provider metadata is %s %s, want %s Metadata",
+		return nil, "", problem.Usage(ReasonBadMetadata, where, "component %q: the provider metadata is %s %s, want %s Metadata",
 			c.Name, parsed.APIVersion, parsed.Kind, clusterctlv1.GroupVersion)
 	}
 	v, err := version.Parse(c.Version)
 	if err != nil {
-		return problem.Usage(ReasonBadVersion, "", "component %q: %v", c.Name, err).WithCause(err)
+		return nil, "", problem.Usage(ReasonBadVersion, "", "component %q: %v", c.Name, err).WithCause(err)
 	}
 	contract, ok := version.Contract(parsed, v)
-	if !ok {
+	if !ok && v.PreRelease() == "" {
 		p := problem.Blocked(ReasonBadMetadata, "component %q: the provider metadata has no release series for %s", c.Name, c.Version).
 			WithRemedy("use the metadata.yaml that was published with %s", c.Version)
 		p.Where = where
-		return p
+		return nil, "", p
 	}
-	r.Metadata, r.Contract = parsed, contract
-	return nil
+	return parsed, contract, nil
 }
 
 // coreCRD is the CRD whose newest API version is, by Cluster API's convention, the contract of the core provider; core's

@@ -34,6 +34,8 @@ type Rendered struct {
 	Contract string
 	// Inventory is the entry of a provider in the clusterctl inventory once it is at this version; nil for a manifest.
 	Inventory *clusterctlv1.Provider
+	// Blanks are values of Secrets that an empty variable was written into.
+	Blanks []Blank
 	// Digest is the sha256 of Encode(Objects).
 	Digest string
 }
@@ -61,6 +63,11 @@ func Render(c v1alpha1.Component, raw, metadata []byte) (*Rendered, error) {
 		clean(o.Object)
 	}
 	sortForApply(r.Objects)
+	if c.Type == v1alpha1.ComponentProvider || len(c.Variables) > 0 { // else nothing is substituted
+		if err := r.findBlanks(raw); err != nil {
+			return nil, err
+		}
+	}
 	r.Digest, err = digestObjects(r.Objects)
 	if err != nil {
 		return nil, fmt.Errorf("render component %q: %w", c.Name, err)

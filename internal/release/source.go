@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -29,6 +30,10 @@ func Describe(s v1alpha1.Source) string {
 			return u.Redacted()
 		}
 		return s.URL
+	case s.ConfigMap != nil:
+		return fmt.Sprintf("ConfigMap %s/%s", s.ConfigMap.Namespace, s.ConfigMap.Name)
+	case s.Repository != "":
+		return "repository " + s.Repository
 	}
 	return s.OCI
 }
@@ -65,8 +70,11 @@ func WantedDigest(s v1alpha1.Source) string {
 // Make sure that a source says in exactly one way where the content is, and which content it is.
 func checkSource(f *faults, at string, s v1alpha1.Source) {
 	var given []string
-	for _, one := range []struct{ name, value string }{{"path", s.Path}, {"url", s.URL}, {"oci", s.OCI}} {
-		if one.value != "" {
+	for _, one := range []struct {
+		name  string
+		given bool
+	}{{"path", s.Path != ""}, {"url", s.URL != ""}, {"oci", s.OCI != ""}, {"configMap", s.ConfigMap != nil}, {"repository", s.Repository != ""}} {
+		if one.given {
 			given = append(given, one.name)
 		}
 	}
@@ -75,7 +83,7 @@ func checkSource(f *faults, at string, s v1alpha1.Source) {
 		if len(given) > 1 {
 			found = strings.Join(given, " and ") + " are given"
 		}
-		f.add(at, ReasonBadSource, "exactly one of path, url and oci is wanted, %s", found)
+		f.add(at, ReasonBadSource, "exactly one of path, url, oci, configMap and repository is wanted, %s", found)
 	}
 	if s.Path != "" {
 		checkPath(f, child(at, "path"), s.Path)
@@ -86,7 +94,36 @@ func checkSource(f *faults, at string, s v1alpha1.Source) {
 	if s.OCI != "" {
 		checkOCI(f, at, s)
 	}
+	if s.ConfigMap != nil {
+		checkConfigMap(f, child(at, "configMap"), *s.ConfigMap)
+	}
 	checkDigest(f, at, s)
+}
+
+// Make sure that a ConfigMap can be asked for.
+func checkConfigMap(f *faults, at string, c v1alpha1.ConfigMapSource) {
+	if problems := validation.IsDNS1123Label(c.Namespace); len(problems) > 0 {
+		f.add(child(at, "namespace"), ReasonBadSource, "%q can't be a namespace", c.Namespace)
+	}
+	if problems := validation.IsDNS1123Subdomain(c.Name); len(problems) > 0 {
+		f.add(child(at, "name"), ReasonBadSource, "%q can't be the name of a ConfigMap", c.Name)
+	}
+}
+
+// Make sure that a repository can be looked into for a component: it is laid out by provider.
+func checkRepository(f *faults, at string, c v1alpha1.Component) {
+	path := child(child(at, "source"), "repository")
+	checkPath(f, path, c.Source.Repository)
+	if c.Source.Digest != "" {
+		f.add(child(child(at, "source"), "digest"), ReasonBadDigest, "a repository has many versions and so no digest").
+			next("give path and digest instead if the content must not change")
+	}
+	if c.Type != v1alpha1.ComponentProvider {
+		f.add(path, ReasonBadSource, "only providers can come from a repository, component %q is of type %s", c.Name, c.Type)
+	}
+	if c.Metadata != nil {
+		f.add(child(at, "metadata"), ReasonBadSource, "the metadata of component %q is in the repository already", c.Name).next("leave metadata out")
+	}
 }
 
 // Make sure that a path stays in the release directory.
@@ -95,7 +132,7 @@ func checkPath(f *faults, at, p string) {
 	switch {
 	case path.IsAbs(p), !fs.ValidPath(clean):
 		f.add(at, ReasonPathEscapes, "%q leads out of the release directory", p).next("keep the files of a release in its directory")
-	case clean == ".":
+	case clean == "." && !strings.HasSuffix(at, ".repository"):
 		f.add(at, ReasonBadSource, "%q is the release directory itself", p).next("put the component's files into a directory of their own")
 	}
 }

@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/knowledge"
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
@@ -22,7 +24,7 @@ import (
 func Validate(r *v1alpha1.Release, where *Positions) error {
 	f := &faults{where: where}
 	for _, check := range []func(*v1alpha1.Release, *faults){
-		checkHeader, checkComponents, checkUnique, checkNeeds, checkCycle, checkUpgradeFrom, checkKubernetes,
+		checkHeader, checkComponents, checkUnique, checkNeeds, checkCycle, checkUpgradeFrom, checkKubernetes, checkKnownRisks, checkDependents,
 	} {
 		check(r, f)
 	}
@@ -53,9 +55,15 @@ func checkComponents(r *v1alpha1.Release, f *faults) {
 		case len(validation.IsDNS1123Label(c.Name)) > 0:
 			f.add(child(at, "name"), ReasonBadName, "%q can't be a component's name: up to 63 lower case letters, digits and '-' are allowed", c.Name)
 		}
-		checkVersion(f, child(at, "version"), c.Version)
+		if c.Version != "" || c.Source.Repository == "" {
+			checkVersion(f, child(at, "version"), c.Version)
+		}
 		checkType(f, at, c)
 		checkSource(f, child(at, "source"), c.Source)
+		checkRanges(f, child(at, "kubernetes"), c.Kubernetes)
+		if c.Source.Repository != "" {
+			checkRepository(f, at, c)
+		}
 		if c.Metadata != nil {
 			checkSource(f, child(at, "metadata"), *c.Metadata)
 		}
@@ -201,18 +209,62 @@ func checkUpgradeFrom(r *v1alpha1.Release, f *faults) {
 
 // Make sure that the supported Kubernetes versions are ranges.
 func checkKubernetes(r *v1alpha1.Release, f *faults) {
-	if r.Spec.Kubernetes == nil {
+	checkRanges(f, "spec.kubernetes", r.Spec.Kubernetes)
+}
+
+func checkRanges(f *faults, at string, ranges *v1alpha1.KubernetesRanges) {
+	if ranges == nil {
 		return
 	}
 	for _, one := range []struct {
 		path string
 		r    *v1alpha1.VersionRange
 	}{
-		{"spec.kubernetes.management", r.Spec.Kubernetes.Management},
-		{"spec.kubernetes.workload", r.Spec.Kubernetes.Workload},
+		{child(at, "management"), ranges.Management},
+		{child(at, "workload"), ranges.Workload},
 	} {
 		if _, err := version.ParseRange(one.r); err != nil {
 			f.add(one.path, ReasonBadRange, "%v", err)
+		}
+	}
+}
+
+// Make sure that what the release knows to be bad can be matched.
+func checkKnownRisks(r *v1alpha1.Release, f *faults) {
+	for i, risk := range r.Spec.KnownRisks {
+		at := item("spec.knownRisks", i)
+		if err := knowledge.Judge(risk); err != nil {
+			f.add(at, ReasonBadRisk, "%v", err)
+		}
+		if slices.ContainsFunc(r.Spec.KnownRisks[:i], func(other v1alpha1.KnownRisk) bool { return other.ID == risk.ID }) {
+			f.add(at, ReasonBadRisk, "there is a risk %q already", risk.ID)
+		}
+	}
+}
+
+// Make sure that dependent objects can be found and their version read.
+func checkDependents(r *v1alpha1.Release, f *faults) {
+	for i, d := range r.Spec.Dependents {
+		at := item("spec.dependents", i)
+		for _, field := range []struct{ name, value string }{
+			{"apiVersion", d.APIVersion}, {"kind", d.Kind}, {"fieldPath", d.FieldPath}, {"component", d.Component},
+		} {
+			if field.value == "" {
+				f.add(child(at, field.name), ReasonMissingField, "%s is missing", field.name)
+			}
+		}
+		known := slices.ContainsFunc(r.Spec.Components, func(c v1alpha1.Component) bool { return c.Name == d.Component })
+		if d.Component != "" && !known {
+			f.add(child(at, "component"), ReasonBadDependent, "component %q is not in the release", d.Component)
+		}
+		if _, err := schema.ParseGroupVersion(d.APIVersion); err != nil {
+			f.add(child(at, "apiVersion"), ReasonBadDependent, "%q is not a group and a version", d.APIVersion)
+		}
+		if d.Pattern == "" {
+			continue
+		}
+		if re, err := regexp.Compile(d.Pattern); err != nil || re.NumSubexp() < 1 {
+			f.add(child(at, "pattern"), ReasonBadDependent, "%q is not a regular expression with a group for the version", d.Pattern)
 		}
 	}
 }
