@@ -151,8 +151,29 @@ type PlannedComponent struct {
 	// twoPhase lists CRDs that are applied in two phases: what only the new webhook can serve comes after it answers.
 	// +optional
 	TwoPhase []TwoPhaseCRD `json:"twoPhase,omitempty"`
+	// migrate lists whose stored objects are rewritten or repaired before the CRDs are applied.
+	// +optional
+	Migrate []Migration `json:"migrate,omitempty"`
 	// changes counts objects that differ from the target.
 	Changes int32 `json:"changes"`
+	// objects counts all objects of the component.
+	// +optional
+	Objects int32 `json:"objects,omitempty"`
+	// kept are settings of live objects that were carried over into the manifests.
+	// +optional
+	Kept []KeptSetting `json:"kept,omitempty"`
+}
+
+// KeptSetting is a setting of a live object that a run keeps although the release has it otherwise.
+type KeptSetting struct {
+	// object is where it is set.
+	Object ObjectReference `json:"object"`
+	// setting says what is set, "feature gate ClusterTopology of container manager" for example.
+	Setting string `json:"setting"`
+	// value is what it stays at. It is masked where it looks like a secret.
+	Value string `json:"value"`
+	// release is what the release has instead, masked in the same way.
+	Release string `json:"release"`
 }
 
 // TwoPhaseCRD is a CRD that keeps something of its old form until the new conversion webhook answers.

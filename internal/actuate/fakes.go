@@ -73,6 +73,17 @@ func (r *Recorder) Patch(ctx context.Context, ref world.Ref, patch []byte) error
 	return r.Next.Patch(ctx, ref, patch)
 }
 
+// PatchAll records and passes on.
+func (r *Recorder) PatchAll(ctx context.Context, changes []step.Change) error {
+	for _, c := range changes {
+		r.add(Call{Verb: "patch", Ref: c.Ref, Patch: string(c.Patch)})
+	}
+	if r.Next == nil {
+		return nil
+	}
+	return r.Next.PatchAll(ctx, changes)
+}
+
 // Delete records and passes on.
 func (r *Recorder) Delete(ctx context.Context, ref world.Ref, how step.Deletion) error {
 	r.add(Call{Verb: "delete", Ref: ref, How: how})
@@ -126,6 +137,16 @@ func (f *Faulty) Apply(ctx context.Context, obj *unstructured.Unstructured) erro
 // Patch passes on, unless it is time to fail.
 func (f *Faulty) Patch(ctx context.Context, ref world.Ref, patch []byte) error {
 	return f.do(func() error { return f.Next.Patch(ctx, ref, patch) })
+}
+
+// PatchAll passes on one by one, until it is time to fail.
+func (f *Faulty) PatchAll(ctx context.Context, changes []step.Change) error {
+	for _, c := range changes {
+		if err := f.do(func() error { return f.Next.PatchAll(ctx, []step.Change{c}) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Delete passes on, unless it is time to fail.

@@ -44,6 +44,8 @@ type Live struct {
 	Kept func(ref world.Ref, fields []ownership.Kept)
 	// Applied is told what each apply led to, if set: the object as it was asked for and as the API server has it now.
 	Applied func(wanted, now *unstructured.Unstructured)
+	// Patched is told what became of each change of PatchAll, if set; it has to be safe for concurrent use.
+	Patched func(ref world.Ref, err error)
 }
 
 var _ step.Actuator = (*Live)(nil)

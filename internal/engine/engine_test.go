@@ -91,7 +91,12 @@ func TestCrashMatrix(t *testing.T) {
 // byComponent lists the changes of each component in the order in which they were made, and whether core came first.
 func byComponent(s *scenario) map[string][]string {
 	out := map[string][]string{}
+	var stored []string
 	for _, change := range s.cluster.Changes {
+		if strings.Contains(change, "infra-thing") { // stored objects are migrated without waiting for core
+			stored = append(stored, change)
+			continue
+		}
 		component := "core"
 		for _, c := range []string{"bootstrap", "infra"} {
 			if strings.Contains(change, c) {
@@ -103,6 +108,7 @@ func byComponent(s *scenario) map[string][]string {
 		}
 		out[component] = append(out[component], change)
 	}
+	out["stored"] = stored
 	return out
 }
 
@@ -126,6 +132,9 @@ func crashAndResume(t *testing.T, undisturbed *scenario, n int, after, wipe bool
 	}
 	if diff := cmp.Diff(undisturbed.cluster.Contents(), s.cluster.Contents()); diff != "" {
 		t.Errorf("the world differs from the undisturbed run, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(undisturbed.cluster.Stores[infraStore].Text(), s.cluster.Stores[infraStore].Text()); diff != "" {
+		t.Errorf("stored objects differ from the undisturbed run, -want +got:\n%s", diff)
 	}
 	if got := reason(s.cluster.Run(runName)); got != "True/Completed" {
 		t.Errorf("Succeeded is %s, want True/Completed", got)

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -37,6 +38,19 @@ func (h held) Patch(ctx context.Context, ref world.Ref, patch []byte) error {
 		return err
 	}
 	return h.actuator.Patch(ctx, ref, patch)
+}
+
+// PatchAll makes changes in small groups, each only if the lock is held.
+func (h held) PatchAll(ctx context.Context, changes []step.Change) error {
+	for group := range slices.Chunk(changes, step.Together) {
+		if err := h.hold(ctx); err != nil {
+			return err
+		}
+		if err := h.actuator.PatchAll(ctx, group); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Delete deletes the object if the lock is held.

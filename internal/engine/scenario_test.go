@@ -55,6 +55,10 @@ func newScenario(t *testing.T) *scenario {
 			Provider: &v1alpha1.ProviderIdentity{Name: "docker", Type: "InfrastructureProvider", Namespace: "infra"},
 			Strategy: v1alpha1.StrategyRolling,
 			Replace:  []v1alpha1.ObjectReference{{APIVersion: "v1", Kind: "Service", Namespace: "infra", Name: "infra-svc"}},
+			Migrate: []v1alpha1.Migration{{
+				Resource: infraStore, Group: "infra.example.com", Kind: "Thing", Storage: "v1", Drop: []string{"v0"}, Versions: []string{"v1", "v2"},
+				Owners: []v1alpha1.OwnerVersion{{Group: "core.example.com", Kind: "Parent", Version: "v1", Served: []string{"v1"}}}, Objects: 8,
+			}},
 		},
 	}
 	objects := platform.Objects{"core": manifests("core", "v2"), "bootstrap": manifests("bootstrap", "v2"), "infra": manifests("infra", "v2")}
@@ -68,12 +72,27 @@ func newScenario(t *testing.T) *scenario {
 	}
 	c.Have(thing("v1", "ConfigMap", "core", "old", map[string]any{"data": "x"}))
 	c.Frozen["Service/infra-svc"] = true
+	c.Stores[infraStore] = store()
 	c.Fleet = fleet()
 	c.Start(&v1alpha1.Upgrade{
 		ObjectMeta: metav1.ObjectMeta{Name: runName},
 		Spec:       v1alpha1.UpgradeSpec{Plan: "p", To: "v2", Intent: v1alpha1.IntentRun, StallLimit: metav1.Duration{Duration: time.Minute}},
 	})
 	return &scenario{cluster: c, work: &engine.Work{Steps: steps, Baseline: fence.Baseline{Clusters: fleet()}}}
+}
+
+const infraStore = "infra-things.infra.example.com"
+
+// store holds objects of a kind whose storage version goes: some were never written since it is what it is, some were
+// written in it, and two have parts at it.
+func store() *testbed.Store {
+	s := &testbed.Store{Versions: []string{"v0", "v1"}, Storage: "v0", StoredVersions: []string{"v0", "v1"}}
+	for i := range 8 {
+		s.Objects = append(s.Objects, &testbed.Stored{Name: fmt.Sprint("infra-thing-", i), In: []string{"v0", "v1"}[i%2]})
+	}
+	s.Objects[2].Fields = []metav1.ManagedFieldsEntry{{Manager: "gitops", Operation: "Apply", APIVersion: "infra.example.com/v0"}}
+	s.Objects[5].Owners = []metav1.OwnerReference{{APIVersion: "core.example.com/v0", Kind: "Parent", Name: "p", UID: "1"}}
+	return s
 }
 
 func thing(apiVersion, kind, ns, name string, spec map[string]any) *unstructured.Unstructured {

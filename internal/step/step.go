@@ -70,8 +70,24 @@ type Actuator interface {
 	Apply(ctx context.Context, obj *unstructured.Unstructured) error
 	// Patch makes a change of few fields by JSON merge patch, guarded by the resource version if the patch carries one.
 	Patch(ctx context.Context, ref world.Ref, patch []byte) error
+	// PatchAll makes changes that don't depend on each other, several at a time. An object that is gone needs no change; the
+	// error of one does not keep the others of its group from being made.
+	PatchAll(ctx context.Context, changes []Change) error
 	// Delete removes an object; a missing one is no error.
 	Delete(ctx context.Context, ref world.Ref, how Deletion) error
+}
+
+// Together is how many changes of PatchAll are made at once.
+const Together = 8
+
+// Change is one of many patches.
+type Change struct {
+	Ref world.Ref
+	// Subresource is "status", or empty for the object itself.
+	Subresource string
+	// Patch is a JSON merge patch, or a JSON patch if JSON is set.
+	Patch []byte
+	JSON  bool
 }
 
 // Deletion says what becomes of the objects that the deleted one owns.

@@ -52,6 +52,8 @@ type Cluster struct {
 	Broken map[string]world.Cause
 	// Frozen names objects, as Kind/name, that refuse changes in place.
 	Frozen map[string]bool
+	// Stores are resources whose objects are stored in versions, by their names.
+	Stores map[string]*Store
 
 	objects map[world.Ref]*object
 	runs    map[string]*v1alpha1.Upgrade
@@ -65,7 +67,7 @@ type Cluster struct {
 func New(at time.Time) *Cluster {
 	return &Cluster{
 		Clock: testingclock.NewFakeClock(at), objects: map[world.Ref]*object{}, runs: map[string]*v1alpha1.Upgrade{},
-		Broken: map[string]world.Cause{}, Frozen: map[string]bool{},
+		Broken: map[string]world.Cause{}, Frozen: map[string]bool{}, Stores: map[string]*Store{},
 	}
 }
 
@@ -108,10 +110,12 @@ func (c *Cluster) Contents() []string {
 type Process struct {
 	c    *Cluster
 	dead bool
+	// places are how far this process has gone through stored objects.
+	places map[string]*place
 }
 
 // Process returns a new process.
-func (c *Cluster) Process() *Process { return &Process{c: c} }
+func (c *Cluster) Process() *Process { return &Process{c: c, places: map[string]*place{}} }
 
 // Hold always succeeds: two processes at once are tested on a real API server.
 func (p *Process) Hold(context.Context) error { return p.alive() }

@@ -23,6 +23,9 @@ func (p *Process) Observe(_ context.Context, wants []world.Want) (*world.World, 
 		for _, o := range want.Objects {
 			set.Objects = append(set.Objects, p.c.look(o))
 		}
+		for _, m := range want.Migrate {
+			set.Migrating = append(set.Migrating, p.goThrough(m))
+		}
 		w.Sets[want.ID] = set
 	}
 	return w, nil

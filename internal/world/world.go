@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // World is one consistent picture of a management cluster and its fleet.
@@ -108,6 +111,17 @@ func group(apiVersion string) string {
 	return g
 }
 
+// HoldsSettings tells whether people change single fields of such an object to run a controller their way.
+func HoldsSettings(u *unstructured.Unstructured) bool {
+	switch u.GetKind() {
+	case "Deployment", "StatefulSet", "DaemonSet":
+		return group(u.GetAPIVersion()) == "apps"
+	case "ConfigMap", "Secret":
+		return u.GetAPIVersion() == "v1"
+	}
+	return false
+}
+
 // RefOf returns the reference of an object.
 func RefOf(u *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
@@ -147,14 +161,23 @@ type Want struct {
 	// Owned is a label selector for all objects of a component, of any kind. What it selects and Objects does not name
 	// is reported as a leftover. Empty: no leftovers are looked for. Costly: used for plans only.
 	Owned string
+	// Fleet asks that Clusters and Machines are read anew, however short ago that was done.
+	Fleet bool
 	// Content asks for the live objects themselves, not only their state. Used for plans only.
 	Content bool
+	// Migrate are resources whose stored objects are gone through.
+	Migrate []v1alpha1.Migration
+	// Diff asks for all that is needed to show a difference: live objects in full, also those to be gone, and what an
+	// apply would make of each. It includes Content. Costly in memory: used where a person asks for it.
+	Diff bool
 }
 
 // Set is the observed state of a Want.
 type Set struct {
 	// Objects are in the order of the Want.
 	Objects []Object
+	// Migrating are the resources of the Want's Migrate, in its order.
+	Migrating []Migrating
 	// Leftovers are selected by the Want's Owned selector and not named by it, sorted.
 	Leftovers []Ref
 }
@@ -176,8 +199,16 @@ type Object struct {
 	// Cosmetic tells that only labels, annotations or the ownership of fields differ, so that the object already works
 	// as wanted.
 	Cosmetic bool
-	// Live is the object as found, without managedFields; only when the Want asked for Content.
+	// Change identifies all that an apply would change in a found object, whatever else is in it; empty for nothing.
+	Change string
+	// Live is the object as found, without managedFields; only when the Want asked for Content. Schemas of CRDs are left out
+	// unless it asked for Diff.
 	Live *unstructured.Unstructured
+	// Result is what the API server would make of the wanted content, nil where it was not asked for or does not say. With
+	// Content it is kept of the kinds whose settings people change (see HoldsSettings), with Diff of all.
+	Result *unstructured.Unstructured
+	// Managed says whose fields are whose in Live; kept of the same kinds as Result.
+	Managed []metav1.ManagedFieldsEntry
 	// Immutable tells that the API server would refuse the change in place and the object has to be replaced.
 	Immutable bool
 	// Refused is the API server's answer when it would not take the object for another reason.

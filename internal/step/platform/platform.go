@@ -6,9 +6,10 @@
 //
 // A component passes through these steps, each left out where it has nothing to do:
 //
-//	crds ──► stop ──► swap ──► webhooks ──► storage ──┬─► prune ──► lead ──► record
-//	                                                  └─► (components that need this one)
+//	migrate ──► crds ──► stop ──► swap ──► webhooks ──► storage ──┬─► prune ──► lead ──► record
+//	                                                              └─► (components that need this one)
 //
+//	migrate   stored objects, so that the new CRDs can do without versions that the old ones have
 //	crds      new CRDs, without waiting for other components: old controllers go on with them; where the storage version
 //	          or the webhook's CA moves, the old one stays for now
 //	stop      old controllers go first, only where the plan says StopThenStart
@@ -110,14 +111,19 @@ func (ch *chain) build(p parts) {
 // definitions apply CRDs before anything that the component needs has moved.
 func (ch *chain) definitions(p parts) {
 	c := ch.component
-	if len(p.crds) == 0 {
+	if len(p.crds)+len(c.Migrate) == 0 {
 		return
 	}
 	needs := ch.needs
 	ch.needs = nil
-	ch.add("crds", fmt.Sprintf("Apply %s of %s %s", count(len(p.crds), "CRD"), c.Name, c.To), func(b base) step.Step {
-		return newCRDs(b, p.crds, c.TwoPhase)
-	})
+	if len(c.Migrate) > 0 {
+		ch.add("migrate", migrateSummary(c), func(b base) step.Step { return &migrate{base: b, resources: c.Migrate} })
+	}
+	if len(p.crds) > 0 {
+		ch.add("crds", fmt.Sprintf("Apply %s of %s %s", count(len(p.crds), "CRD"), c.Name, c.To), func(b base) step.Step {
+			return newCRDs(b, p.crds, c.TwoPhase)
+		})
+	}
 	ch.needs = append(ch.needs, needs...)
 }
 
