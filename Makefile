@@ -61,24 +61,38 @@ clean: ## remove what was built here; caches of Go and of the sandbox stay
 ##@ Test
 
 .PHONY: test
-test: build images ## all tests: unit, against a real API server, and the stories in a real sandbox
-	@set -e; dir=$$(bin/sandbox build --print-assets); rm -rf $(ASSETS); mkdir -p $(ASSETS); \
-		ln -s $$(readlink -f $$dir/etcd) $$(dirname $$(readlink -f $$dir/kube-apiserver))/kube-* $(ASSETS)
+test: build images assets ## all tests: unit, against a real API server, and the stories in a real sandbox
 	KUBEBUILDER_ASSETS=$(CURDIR)/$(ASSETS) CAPSTAN_SANDBOX_BIN=$(CURDIR)/$(ASSETS) $(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-scenarios
 
+.PHONY: assets
+assets: sandbox-binary ## link the programs of a control plane into bin/assets, for tests that start one themselves
+	@set -e; dir=$$(bin/sandbox build --print-assets); mkdir -p $(ASSETS); \
+		ln -sf $$(readlink -f $$dir/etcd) $$(dirname $$(readlink -f $$dir/kube-apiserver))/kube-* $(ASSETS)
+
 # Tests that need an API server run where KUBEBUILDER_ASSETS names a directory with etcd and kube-apiserver, those of the
 # node agent where CAPSTAN_SANDBOX_BIN names one that also has the other programs of a control plane. Where they don't, the
-# tests are skipped and say so.
+# tests are skipped and say so. CAPSTAN_SCENARIOS= skips test/scenarios.
 .PHONY: test-unit
 test-unit: ## unit tests of all modules: no sandbox, seconds
 	CAPSTAN_SCENARIOS= $(GO) test ./...
 	cd sandbox && $(GO) test -timeout 20m ./...
 
-# One story after the other: each has a sandbox of its own, and two cores carry one.
+# The cases on an API server, and the stories, each in a sandbox of its own: one package after the other, since two cores
+# carry one sandbox. `go test ./test/scenarios/...` does the same, builds what it needs, and lets the sandboxes wait for
+# each other.
 .PHONY: test-scenarios
-test-scenarios: build ## the stories of test/scenarios, each in a real sandbox
-	CAPSTAN_SCENARIOS=$(CURDIR)/bin $(GO) test -count=1 -timeout 60m -v ./test/scenarios/
+test-scenarios: build assets ## the cases and the stories of test/scenarios
+	CAPSTAN_SCENARIOS=$(CURDIR)/bin KUBEBUILDER_ASSETS=$(CURDIR)/$(ASSETS) $(GO) test -count=1 -p 1 -timeout 60m -v ./test/scenarios/...
+
+# Each seed upgrades a small platform twice while requests are refused, cut, slowed and answered in vain, and Capstan is
+# killed. `make test` tries two.
+DISTURBANCES ?= 60
+
+.PHONY: chaos
+chaos: build images ## disturb upgrades in many ways: DISTURBANCES=60 seeds
+	@dir=$$(bin/sandbox build --print-assets) && KUBEBUILDER_ASSETS=$$dir CAPSTAN_DISTURBANCES=$(DISTURBANCES) \
+		$(GO) test -count=1 -timeout 120m -v -run Disturbances ./test/scenarios/cases
 
 .PHONY: bench
 bench: build images ## time clusterctl and Capstan side by side, with the seconds without controllers

@@ -91,7 +91,7 @@ func write(t *testing.T, path string, data []byte) {
 // manage runs kube-controller-manager until the test ends.
 func (s *Server) manage(t *testing.T, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it has to outlive the test's own context, until its cleanup
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // it has to outlive the test's own context, until its cleanup
 	var log bytes.Buffer
 	//nolint:gosec // the programs under test
 	cmd := exec.CommandContext(ctx, filepath.Join(os.Getenv(Assets), "kube-controller-manager"),
@@ -109,7 +109,7 @@ func (s *Server) manage(t *testing.T, dir string) {
 			t.Errorf("kube-controller-manager ended early: %v\n%s", err, log.String())
 		default:
 			cancel()
-			<-done
+			_ = <-done // it was killed
 		}
 		cancel()
 	})
@@ -130,7 +130,9 @@ type Write struct {
 }
 
 // String is the write on one line.
-func (w Write) String() string { return fmt.Sprintf("%s %s: %d (%s)", w.Verb, w.Object, w.Code, w.Agent) }
+func (w Write) String() string {
+	return fmt.Sprintf("%s %s: %d (%s)", w.Verb, w.Object, w.Code, w.Agent)
+}
 
 // event is the part of an audit event that is of interest.
 type event struct {

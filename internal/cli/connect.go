@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/operation"
 	"github.com/capstan-dev/capstan/internal/problem"
+	"github.com/capstan-dev/capstan/internal/transport"
 )
 
 // connectCluster finds the management cluster by the usual kubeconfig rules. It makes no request.
@@ -25,6 +26,7 @@ func (a *app) connectCluster(g *global) (session, error) {
 		return nil, err
 	}
 	g.host = config.Host
+	config.Wrap(transport.Wrap(a.clock))
 	s, err := operation.Connect(operation.Options{Config: config, Clock: a.clock})
 	if err != nil {
 		return nil, err
