@@ -10,11 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/test/scenarios/bed"
 )
 
 const (
@@ -24,9 +22,9 @@ const (
 
 // hazards goes through what a rolling swap would hide, on a cluster that is at the new version. Each is decided in the
 // plan, shown, and done.
-func hazards(t *testing.T, b *bed) {
+func hazards(t *testing.T, b *bed.Bed) {
 	t.Run("a controller without leader election is stopped first, and the gap is told", func(t *testing.T) {
-		dir := variant(t, b.releases[newVersion], "v1.14.3", revision("3"), bootstrap(func(c map[string]any) {
+		dir := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.3", bed.Revision("3"), bootstrap(func(c map[string]any) {
 			args := c["args"].([]any)
 			for i := range args {
 				if args[i] == "--leader-elect" {
@@ -34,36 +32,36 @@ func hazards(t *testing.T, b *bed) {
 				}
 			}
 		}))
-		want(t, b.capstan(t.Context(), "plan", dir), 0, "StopThenStart", "TwoActiveControllers")
-		want(t, b.capstan(t.Context(), "upgrade", dir, "--yes"), 0, "6 of 6", "Without a running controller", "bootstrap-kubeadm")
+		bed.Want(t, b.Capstan(t.Context(), "plan", dir), 0, "StopThenStart", "TwoActiveControllers")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", dir, "--yes"), 0, "6 of 6", "Without a running controller", "bootstrap-kubeadm")
 	})
 
 	t.Run("what a release no longer has is removed at the end", func(t *testing.T) {
-		with := variant(t, b.releases[newVersion], "v1.14.4", revision("4"))
-		add(t, with, "bootstrap-kubeadm", leftover)
-		want(t, b.capstan(t.Context(), "upgrade", with, "--yes"), 0, "6 of 6")
-		maps := b.client(t).CoreV1().ConfigMaps(bootstrapNamespace)
+		with := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.4", bed.Revision("4"))
+		bed.Add(t, with, "bootstrap-kubeadm", leftover)
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", with, "--yes"), 0, "6 of 6")
+		maps := b.Client(t).CoreV1().ConfigMaps(bootstrapNamespace)
 		if _, err := maps.Get(t.Context(), "leftover", metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		without := variant(t, b.releases[newVersion], "v1.14.5", revision("5"))
-		want(t, b.capstan(t.Context(), "plan", without), 0, "OldControllerFights", "1 ConfigMap")
-		want(t, b.capstan(t.Context(), "upgrade", without, "--yes"), 0, "6 of 6")
+		without := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.5", bed.Revision("5"))
+		bed.Want(t, b.Capstan(t.Context(), "plan", without), 0, "OldControllerFights", "1 ConfigMap")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", without, "--yes"), 0, "6 of 6")
 		if _, err := maps.Get(t.Context(), "leftover", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the ConfigMap is still there: %v", err)
 		}
 	})
 
 	t.Run("a Deployment whose selector changes is replaced", func(t *testing.T) {
-		dir := variant(t, b.releases[newVersion], "v1.14.6", revision("6"), func(component string, o *unstructured.Unstructured) {
+		dir := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.6", bed.Revision("6"), func(component string, o *unstructured.Unstructured) {
 			if component == "bootstrap-kubeadm" && o.GetKind() == "Deployment" {
-				set(o, "yes", "spec", "selector", "matchLabels", "scenario")
-				set(o, "yes", "spec", "template", "metadata", "labels", "scenario")
+				bed.Set(o, "yes", "spec", "selector", "matchLabels", "scenario")
+				bed.Set(o, "yes", "spec", "template", "metadata", "labels", "scenario")
 			}
 		})
-		want(t, b.capstan(t.Context(), "plan", dir), 0, "ImmutableField", "StopThenStart")
-		want(t, b.capstan(t.Context(), "upgrade", dir, "--yes"), 0, "6 of 6", "bootstrap-kubeadm")
-		d, err := b.client(t).AppsV1().Deployments(bootstrapNamespace).Get(t.Context(), bootstrapManager, metav1.GetOptions{})
+		bed.Want(t, b.Capstan(t.Context(), "plan", dir), 0, "ImmutableField", "StopThenStart")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", dir, "--yes"), 0, "6 of 6", "bootstrap-kubeadm")
+		d, err := b.Client(t).AppsV1().Deployments(bootstrapNamespace).Get(t.Context(), bootstrapManager, metav1.GetOptions{})
 		if err != nil || d.Spec.Selector.MatchLabels["scenario"] != "yes" || d.Status.ReadyReplicas != 1 {
 			t.Errorf("Deployment is %+v, %v; want the new selector and a ready Pod", d.Status, err)
 		}
@@ -83,13 +81,15 @@ data:
   of: v1.14.4
 `
 
-func bootstrap(change func(c map[string]any)) edit { return container("bootstrap-kubeadm", change) }
+func bootstrap(change func(c map[string]any)) bed.Edit {
+	return bed.Container("bootstrap-kubeadm", change)
+}
 
 // unrequested deletes a Machine behind the run's back, while a component can't come up.
-func unrequested(t *testing.T, b *bed) {
-	dir := variant(t, b.releases[newVersion], "v1.14.7", revision("7"), bootstrap(func(c map[string]any) { c["image"] = "registry.k8s.io/cluster-api/not-there:v7" }))
-	want(t, b.capstan(t.Context(), "upgrade", dir, "--yes", "--stall-limit", "30s"), 5, "not-there:v7")
-	machines := b.dynamic(t, "cluster.x-k8s.io", "v1beta2", "machines")
+func unrequested(t *testing.T, b *bed.Bed) {
+	dir := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.7", bed.Revision("7"), bootstrap(func(c map[string]any) { c["image"] = "registry.k8s.io/cluster-api/not-there:v7" }))
+	bed.Want(t, b.Capstan(t.Context(), "upgrade", dir, "--yes", "--stall-limit", "30s"), 5, "not-there:v7")
+	machines := b.Dynamic(t, "cluster.x-k8s.io", "v1beta2", "machines")
 	list, err := machines.List(t.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/deployment-name"})
 	if err != nil || len(list.Items) == 0 {
 		t.Fatalf("%d worker Machines, %v", len(list.Items), err)
@@ -98,9 +98,9 @@ func unrequested(t *testing.T, b *bed) {
 	if err := machines.Delete(t.Context(), victim, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r := b.capstan(t.Context(), "resume")
-	want(t, r, 5, victim, "MachineDeployment", "although nobody asked for it")
-	clusters, err := b.dynamic(t, "cluster.x-k8s.io", "v1beta2", "clusters").List(t.Context(), metav1.ListOptions{})
+	r := b.Capstan(t.Context(), "resume")
+	bed.Want(t, r, 5, victim, "MachineDeployment", "although nobody asked for it")
+	clusters, err := b.Dynamic(t, "cluster.x-k8s.io", "v1beta2", "clusters").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,21 +108,8 @@ func unrequested(t *testing.T, b *bed) {
 	if err != nil || !paused {
 		t.Errorf("the cluster is not paused: %v", err)
 	}
-	status := b.must(t, b.capstan(t.Context(), "status", "-o", "json"))
-	if !strings.Contains(status.stdout, v1alpha1.StopFenceViolated) {
-		t.Errorf("status does not name the violation:\n%s", status.stdout)
+	status := b.Must(t, b.Capstan(t.Context(), "status", "-o", "json"))
+	if !strings.Contains(status.Stdout, v1alpha1.StopFenceViolated) {
+		t.Errorf("status does not name the violation:\n%s", status.Stdout)
 	}
-}
-
-func (b *bed) dynamic(t *testing.T, group, version, resource string) dynamic.ResourceInterface {
-	t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", b.kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace("default")
 }

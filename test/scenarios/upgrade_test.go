@@ -10,23 +10,24 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/test/scenarios/bed"
 )
 
 // TestPlatformUpgrade tells the main story from a plan that writes nothing to a second upgrade that has nothing to do,
 // with everything that a user can type wrong in between.
 func TestPlatformUpgrade(t *testing.T) {
-	b := start(t, 1)
-	release := b.releases[newVersion]
+	b := bed.Start(t, 1)
+	release := b.Releases[bed.NewVersion]
 
 	t.Run("a plan writes nothing", func(t *testing.T) {
 		before := time.Now()
-		r := b.capstan(t.Context(), "plan", release, "-o", "json")
-		want(t, r, 0)
-		plan := decode[v1alpha1.Plan](t, r.stdout)
+		r := b.Capstan(t.Context(), "plan", release, "-o", "json")
+		bed.Want(t, r, 0)
+		plan := bed.Decode[v1alpha1.Plan](t, r.Stdout)
 		if plan.Spec.Base.Machines != 6 || plan.Spec.Forecast.MachinesReplaced != 0 || len(plan.Spec.Steps) == 0 {
 			t.Errorf("the plan has %d Machines, replaces %d and has %d steps; want 6, 0 and some", plan.Spec.Base.Machines, plan.Spec.Forecast.MachinesReplaced, len(plan.Spec.Steps))
 		}
-		if got := b.writes(t, before); len(got) > 0 {
+		if got := b.Writes(t, before); len(got) > 0 {
 			t.Errorf("the plan wrote:\n%s", strings.Join(got, "\n"))
 		}
 	})
@@ -34,36 +35,36 @@ func TestPlatformUpgrade(t *testing.T) {
 	t.Run("bad input is refused without a write", func(t *testing.T) { badInput(t, b) })
 
 	t.Run("without a terminal the confirmation needs its flag", func(t *testing.T) {
-		want(t, b.capstan(t.Context(), "upgrade", release), 2, "--yes")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", release), 2, "--yes")
 	})
 
 	t.Run("the upgrade ends with the proof", func(t *testing.T) {
-		r := b.capstan(t.Context(), "upgrade", release, "--yes")
-		want(t, r, 0, "6 of 6", "v1.13.4", "v1.14.2", "cluster-api", "default/fleet-1")
+		r := b.Capstan(t.Context(), "upgrade", release, "--yes")
+		bed.Want(t, r, 0, "6 of 6", "v1.13.4", "v1.14.2", "cluster-api", "default/fleet-1")
 	})
 
 	t.Run("clusterctl reads the new version", func(t *testing.T) {
-		r := b.sandbox(t.Context(), "clusterctl", "--", "upgrade", "plan")
-		want(t, r, 0, "v1.14.2")
-		if strings.Contains(r.stdout, "v1.13.4") {
-			t.Errorf("clusterctl still sees v1.13.4:\n%s", r.stdout)
+		r := b.Sandbox(t.Context(), "clusterctl", "--", "upgrade", "plan")
+		bed.Want(t, r, 0, "v1.14.2")
+		if strings.Contains(r.Stdout, "v1.13.4") {
+			t.Errorf("clusterctl still sees v1.13.4:\n%s", r.Stdout)
 		}
 	})
 
 	t.Run("again there is nothing to do", func(t *testing.T) {
 		before := time.Now()
-		want(t, b.capstan(t.Context(), "upgrade", release, "--yes"), 0, "nothing to do")
-		if got := b.writes(t, before); len(got) > 0 {
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", release, "--yes"), 0, "nothing to do")
+		if got := b.Writes(t, before); len(got) > 0 {
 			t.Errorf("an upgrade with nothing to do wrote:\n%s", strings.Join(got, "\n"))
 		}
 	})
 
 	t.Run("going back is refused", func(t *testing.T) {
-		want(t, b.capstan(t.Context(), "upgrade", b.releases[oldVersion], "--yes"), 3, "v1.13.4")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", b.Releases[bed.OldVersion], "--yes"), 3, "v1.13.4")
 	})
 
 	t.Run("history remembers", func(t *testing.T) {
-		want(t, b.capstan(t.Context(), "history"), 0, "v1.14.2", "6 of 6")
+		bed.Want(t, b.Capstan(t.Context(), "history"), 0, "v1.14.2", "6 of 6")
 	})
 
 	t.Run("hazards", func(t *testing.T) { hazards(t, b) })
@@ -71,8 +72,8 @@ func TestPlatformUpgrade(t *testing.T) {
 
 // badInput gives the upgrade what people give it by mistake. Each gets its exit code, one message with the place, and no
 // write.
-func badInput(t *testing.T, b *bed) {
-	good := string(read(t, filepath.Join(b.releases[newVersion], "release.yaml")))
+func badInput(t *testing.T, b *bed.Bed) {
+	good := string(bed.Read(t, filepath.Join(b.Releases[bed.NewVersion], "release.yaml")))
 	for name, tc := range map[string]struct {
 		text   string
 		code   int
@@ -90,23 +91,23 @@ func badInput(t *testing.T, b *bed) {
 		"digest of another": {text: flipDigest(good), code: 3, pieces: []string{"sha256"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := variant(t, b.releases[newVersion], "v1.14.2")
-			write(t, filepath.Join(dir, "release.yaml"), []byte(tc.text))
+			dir := bed.Variant(t, b.Releases[bed.NewVersion], "v1.14.2")
+			bed.Write(t, filepath.Join(dir, "release.yaml"), []byte(tc.text))
 			before := time.Now()
 			for _, verb := range []string{"plan", "upgrade"} {
 				args := []string{verb, dir}
 				if verb == "upgrade" {
 					args = append(args, "--yes")
 				}
-				want(t, b.capstan(t.Context(), args...), tc.code, tc.pieces...)
+				bed.Want(t, b.Capstan(t.Context(), args...), tc.code, tc.pieces...)
 			}
-			if got := b.writes(t, before); len(got) > 0 {
+			if got := b.Writes(t, before); len(got) > 0 {
 				t.Errorf("bad input led to writes:\n%s", strings.Join(got, "\n"))
 			}
 		})
 	}
 	t.Run("a release that is not there", func(t *testing.T) {
-		want(t, b.capstan(t.Context(), "plan", filepath.Join(t.TempDir(), "none")), 2, "none")
+		bed.Want(t, b.Capstan(t.Context(), "plan", filepath.Join(t.TempDir(), "none")), 2, "none")
 	})
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Capstan Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenarios
+package bed
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// edit changes one object of a component.
-type edit func(component string, o *unstructured.Unstructured)
+// Edit changes one object of a component.
+type Edit func(component string, o *unstructured.Unstructured)
 
-// variant copies a release under another version and changes objects of its providers on the way.
-func variant(t *testing.T, from, version string, edits ...edit) string {
+// Variant copies a release under another version and changes objects of its providers on the way.
+func Variant(t *testing.T, from, version string, edits ...Edit) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), version)
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -29,7 +29,7 @@ func variant(t *testing.T, from, version string, edits ...edit) string {
 	}
 	file := filepath.Join(dir, "release.yaml")
 	r := v1alpha1.Release{}
-	if err := yaml.UnmarshalStrict(read(t, file), &r); err != nil {
+	if err := yaml.UnmarshalStrict(Read(t, file), &r); err != nil {
 		t.Fatal(err)
 	}
 	r.Name, r.Spec.Version, r.Spec.UpgradeFrom = "variant-"+version, version, nil
@@ -40,24 +40,24 @@ func variant(t *testing.T, from, version string, edits ...edit) string {
 		}
 		c.Version = version
 		path := filepath.Join(dir, c.Source.Path)
-		data := rewrite(t, c.Name, read(t, path), edits)
-		write(t, path, data)
+		data := rewrite(t, c.Name, Read(t, path), edits)
+		Write(t, path, data)
 		c.Source.Digest = digest(data)
 	}
 	data, err := yaml.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, data)
+	Write(t, file, data)
 	return dir
 }
 
-// add puts documents at the end of a component's manifests.
-func add(t *testing.T, dir, component, documents string) {
+// Add puts documents at the end of a component's manifests.
+func Add(t *testing.T, dir, component, documents string) {
 	t.Helper()
 	file := filepath.Join(dir, "release.yaml")
 	r := v1alpha1.Release{}
-	if err := yaml.UnmarshalStrict(read(t, file), &r); err != nil {
+	if err := yaml.UnmarshalStrict(Read(t, file), &r); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Spec.Components {
@@ -66,15 +66,15 @@ func add(t *testing.T, dir, component, documents string) {
 			continue
 		}
 		path := filepath.Join(dir, c.Source.Path)
-		data := append(read(t, path), documents...)
-		write(t, path, data)
+		data := append(Read(t, path), documents...)
+		Write(t, path, data)
 		c.Source.Digest = digest(data)
 	}
 	data, err := yaml.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, data)
+	Write(t, file, data)
 }
 
 func digest(data []byte) string {
@@ -82,7 +82,7 @@ func digest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func rewrite(t *testing.T, component string, data []byte, edits []edit) []byte {
+func rewrite(t *testing.T, component string, data []byte, edits []Edit) []byte {
 	t.Helper()
 	var out [][]byte
 	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
@@ -105,7 +105,8 @@ func rewrite(t *testing.T, component string, data []byte, edits []edit) []byte {
 	return bytes.Join(out, []byte("---\n"))
 }
 
-func read(t *testing.T, path string) []byte {
+// Read returns the content of a file.
+func Read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path) //nolint:gosec // a file of the test's own
 	if err != nil {
@@ -114,24 +115,25 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-func write(t *testing.T, path string, data []byte) {
+// Write writes a file.
+func Write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// revision makes every controller roll without changing what it does.
-func revision(value string) edit {
+// Revision makes every controller roll without changing what it does.
+func Revision(value string) Edit {
 	return func(_ string, o *unstructured.Unstructured) {
 		if o.GetKind() == "Deployment" {
-			set(o, value, "spec", "template", "metadata", "annotations", "scenario/revision")
+			Set(o, value, "spec", "template", "metadata", "annotations", "scenario/revision")
 		}
 	}
 }
 
-// container changes the manager container of one component.
-func container(component string, change func(c map[string]any)) edit {
+// Container changes the manager container of one component.
+func Container(component string, change func(c map[string]any)) Edit {
 	return func(name string, o *unstructured.Unstructured) {
 		if name != component || o.GetKind() != "Deployment" {
 			return
@@ -140,14 +142,19 @@ func container(component string, change func(c map[string]any)) edit {
 		if err != nil {
 			panic(err)
 		}
-		change(list[0].(map[string]any))
+		manager, ok := list[0].(map[string]any)
+		if !ok {
+			panic("a container is no object")
+		}
+		change(manager)
 		if err := unstructured.SetNestedSlice(o.Object, list, "spec", "template", "spec", "containers"); err != nil {
 			panic(err)
 		}
 	}
 }
 
-func set(o *unstructured.Unstructured, value any, path ...string) {
+// Set sets a field of an object.
+func Set(o *unstructured.Unstructured, value any, path ...string) {
 	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
 		panic(err)
 	}

@@ -1,7 +1,8 @@
 // Copyright The Capstan Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenarios
+// Package kill ends Capstan by force at any moment and resumes.
+package kill
 
 import (
 	"bufio"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/test/scenarios/bed"
 )
 
 // kills is how often Capstan is killed in all.
@@ -23,7 +25,7 @@ const kills = 20
 // TestKillAndResume kills Capstan with SIGKILL at random moments of upgrades, twenty times, and resumes each time. Every
 // upgrade ends at its target with the fleet untouched. CAPSTAN_SEED repeats the moments of an earlier run.
 func TestKillAndResume(t *testing.T) {
-	b := start(t, 1)
+	b := bed.Start(t, 1)
 	seed := uint64(time.Now().UnixNano())
 	if s, err := strconv.ParseUint(os.Getenv("CAPSTAN_SEED"), 10, 64); err == nil {
 		seed = s
@@ -32,36 +34,36 @@ func TestKillAndResume(t *testing.T) {
 	moments := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments need no secrecy
 	for done, round := 0, 0; done < kills; round++ {
 		version := fmt.Sprintf("v1.14.%d", 2+round)
-		dir := variant(t, b.releases[newVersion], version, revision(version))
+		dir := bed.Variant(t, b.Releases[bed.NewVersion], version, bed.Revision(version))
 		args := []string{"upgrade", dir, "--yes"}
 		for attempt := 0; done < kills && attempt < 5; attempt++ {
 			after := time.Duration(moments.IntN(6000)) * time.Millisecond
 			// Three of four kills count from the first change; the others may hit while it still plans.
 			moving := moments.IntN(4) > 0
-			if !b.kill(t, after, moving, args...) {
+			if !kill(t, b, after, moving, args...) {
 				break
 			}
 			done++
 			t.Logf("kill %d of %d: %s into %s, counted from its first change: %t", done, kills, after, args[0], moving)
-			if b.started(t, version) {
+			if started(t, b, version) {
 				args = []string{"resume"}
 			}
 		}
-		if args[0] == "resume" && b.ended(t, version) {
+		if args[0] == "resume" && ended(t, b, version) {
 			continue
 		}
-		r := b.capstan(t.Context(), args...)
-		want(t, r, 0, "6 of 6")
-		want(t, b.capstan(t.Context(), "history"), 0, version, "6 of 6")
-		want(t, b.capstan(t.Context(), "upgrade", dir, "--yes"), 0, "nothing to do")
+		r := b.Capstan(t.Context(), args...)
+		bed.Want(t, r, 0, "6 of 6")
+		bed.Want(t, b.Capstan(t.Context(), "history"), 0, version, "6 of 6")
+		bed.Want(t, b.Capstan(t.Context(), "upgrade", dir, "--yes"), 0, "nothing to do")
 	}
 }
 
 // kill runs capstan and kills it after a while, counted from its start or from the first sign that it moves the run; false
 // means that it had ended before.
-func (b *bed) kill(t *testing.T, after time.Duration, moving bool, args ...string) bool {
+func kill(t *testing.T, b *bed.Bed, after time.Duration, moving bool, args ...string) bool {
 	t.Helper()
-	cmd := b.command(t.Context(), "capstan", args...)
+	cmd := b.Command(t.Context(), "capstan", args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +79,13 @@ func (b *bed) kill(t *testing.T, after time.Duration, moving bool, args ...strin
 	if moving {
 		select {
 		case err := <-ended:
-			return b.early(t, err, args)
+			return early(t, err, args)
 		case <-moves:
 		}
 	}
 	select {
 	case err := <-ended:
-		return b.early(t, err, args)
+		return early(t, err, args)
 	case <-time.After(after):
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -94,7 +96,7 @@ func (b *bed) kill(t *testing.T, after time.Duration, moving bool, args ...strin
 }
 
 // early notes that capstan ended before it could be killed.
-func (b *bed) early(t *testing.T, err error, args []string) bool {
+func early(t *testing.T, err error, args []string) bool {
 	t.Helper()
 	if err != nil {
 		t.Errorf("capstan %v ended by itself: %v", args, err)
@@ -114,27 +116,27 @@ func watch(progress io.Reader, moves chan<- struct{}) {
 }
 
 // started tells whether a run to the version is on record and not ended.
-func (b *bed) started(t *testing.T, version string) bool {
+func started(t *testing.T, b *bed.Bed, version string) bool {
 	t.Helper()
-	return b.result(t, version) == "open"
+	return result(t, b, version) == "open"
 }
 
 // ended tells whether a run to the version has ended well.
-func (b *bed) ended(t *testing.T, version string) bool {
+func ended(t *testing.T, b *bed.Bed, version string) bool {
 	t.Helper()
-	return b.result(t, version) == v1alpha1.ReasonCompleted
+	return result(t, b, version) == v1alpha1.ReasonCompleted
 }
 
 // result returns the state of the newest run to a version: "", "open" or how it ended.
-func (b *bed) result(t *testing.T, version string) string {
+func result(t *testing.T, b *bed.Bed, version string) string {
 	t.Helper()
-	r := b.capstan(t.Context(), "history", "-o", "json")
-	if r.code != 0 {
+	r := b.Capstan(t.Context(), "history", "-o", "json")
+	if r.Code != 0 {
 		return ""
 	}
-	history := decode[struct {
+	history := bed.Decode[struct {
 		Runs []struct{ To, Result, FinishedAt string }
-	}](t, r.stdout)
+	}](t, r.Stdout)
 	for _, run := range history.Runs {
 		switch {
 		case run.To != version:
