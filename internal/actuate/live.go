@@ -31,7 +31,7 @@ import (
 // that is rolling are the usual cause, so a few are enough.
 const attempts = 5
 
-// Live makes changes for real. It implements step.Actuator.
+// Live makes changes for real. It implements step.Concurrent: what it is given to call has to be safe for concurrent use.
 type Live struct {
 	// Client reaches the cluster.
 	Client dynamic.Interface
@@ -44,11 +44,14 @@ type Live struct {
 	Kept func(ref world.Ref, fields []ownership.Kept)
 	// Applied is told what each apply led to, if set: the object as it was asked for and as the API server has it now.
 	Applied func(wanted, now *unstructured.Unstructured)
-	// Patched is told what became of each change of PatchAll, if set; it has to be safe for concurrent use.
+	// Patched is told what became of each change of PatchAll, if set.
 	Patched func(ref world.Ref, err error)
 }
 
-var _ step.Actuator = (*Live)(nil)
+var _ step.Concurrent = (*Live)(nil)
+
+// Concurrent marks it.
+func (l *Live) Concurrent() {}
 
 // NewLive returns an actuator for the cluster that cfg reaches. Unless cfg says otherwise there is no limit of our own on
 // calls: client-go's default of 5 a second would take a minute for what takes seconds, and the API server protects itself.

@@ -32,8 +32,10 @@ const (
 	kindWait kind = "Wait"
 	// kindNudge deletes a new Pod that failed before the operator resumed, so that its repair shows at once.
 	kindNudge kind = "Nudge"
-	// kindPauseCluster pauses a cluster that changed although nobody asked for it.
+	// kindPauseCluster pauses a cluster that changed although nobody asked for it, or that is the management cluster itself.
 	kindPauseCluster kind = "PauseCluster"
+	// kindReleaseCluster puts back what a Cluster was before the run held it.
+	kindReleaseCluster kind = "ReleaseCluster"
 	// kindStop holds the run because of a fault.
 	kindStop kind = "Stop"
 	// kindHold holds the run because the operator wants it.
@@ -46,9 +48,13 @@ const (
 	// definiteGrace is how long a cause that waiting will not heal is given all the same: an image may just be on its way
 	// to the registry.
 	definiteGrace = 20 * time.Second
-	// busy and idle are how soon the host should look again.
-	busy = 20 * time.Millisecond
+	// busy, near and idle are how soon the host should look again: at once after a change or when more may be ready, soon
+	// while things move, less often when nothing has moved for the time recent.
+	busy = 5 * time.Millisecond
+	near = 100 * time.Millisecond
 	idle = 300 * time.Millisecond
+	// recent is how long after a movement the next one is expected.
+	recent = 3 * time.Second
 	// contested is how often a finished step may be undone by others before the run stops.
 	contested = 3
 )
@@ -57,6 +63,7 @@ const (
 type input struct {
 	run      *v1alpha1.Upgrade
 	steps    []step.Step
+	hold     []world.Ref
 	world    *world.World
 	fence    fence.Result
 	probes   []world.Probe
@@ -69,6 +76,7 @@ type decision struct {
 	kind    kind
 	step    step.Step
 	cluster world.Ref
+	patch   []byte
 	pod     world.Ref
 	status  v1alpha1.UpgradeStatus
 	write   bool
@@ -84,6 +92,9 @@ func decide(in input) decision {
 	j.recordFence()
 	switch {
 	case in.run.Spec.Intent == v1alpha1.IntentAbort:
+		if d, held := j.release(); held {
+			return d
+		}
 		return j.abort()
 	case len(in.fence.Violations) > 0:
 		return j.violated()
@@ -96,6 +107,9 @@ func decide(in input) decision {
 		return j.hold()
 	}
 	if states.done() {
+		if d, held := j.release(); held {
+			return d
+		}
 		return j.finished()
 	}
 	if s, found := states.contested(j.status); found {
@@ -113,9 +127,12 @@ func decide(in input) decision {
 		return j.decision(kindWait, busy)
 	}
 	if s := states.next(); s != nil {
+		if d, open := j.holdClusters(); open {
+			return d
+		}
 		return j.act(s)
 	}
-	return j.decision(kindWait, idle)
+	return j.decision(kindWait, j.pace())
 }
 
 // abandon ends a run by the operator's wish without a look at the world: who wants to end a run may want it because

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package engine moves a run forward by one decision at a time: observe, decide, write the status ahead, act once,
-// return. It never waits and starts no goroutine; the host calls Tick again. It knows neither what a step does nor
-// where the world comes from.
+// return. It never waits, and nothing that it starts outlives a tick; the host calls Tick again. It knows neither what a
+// step does nor where the world comes from.
 package engine
 
 import (
@@ -56,6 +56,8 @@ var ErrNotHeld = errors.New("another process drives the run")
 type Work struct {
 	Steps    []step.Step
 	Baseline fence.Baseline
+	// Hold are the Clusters that are the management cluster itself: they are paused while components move.
+	Hold []world.Ref
 }
 
 // Engine moves runs. All fields are needed but Prober and Events.
@@ -106,7 +108,7 @@ func (e *Engine) Tick(ctx context.Context, name string) (Outcome, error) {
 		return Outcome{}, err
 	}
 	d := decide(input{
-		run: run, steps: work.Steps, world: w, now: e.Clock.Now(), identity: e.Identity,
+		run: run, steps: work.Steps, hold: work.Hold, world: w, now: e.Clock.Now(), identity: e.Identity,
 		fence: judge(work.Baseline, w, run), probes: e.probes(),
 	})
 	return e.carryOut(ctx, run, w, d)
@@ -128,10 +130,10 @@ func (e *Engine) look(ctx context.Context, run *v1alpha1.Upgrade) (*Work, *world
 // carryOut writes the decision's status, then makes its one change. Pausing a cluster comes before the status, which says
 // that it is paused: the attempt may fail, and is then made again.
 func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.World, d decision) (Outcome, error) {
-	actuator := held{actuator: e.Actuator, lock: e.Lock}
-	if d.kind == kindPauseCluster {
-		if err := actuator.Patch(ctx, d.cluster, pausePatch(run.Name)); err != nil {
-			return Outcome{}, fmt.Errorf("pause %s: %w", d.cluster, err)
+	actuator := guard(e.Actuator, e.Lock)
+	if d.kind == kindPauseCluster || d.kind == kindReleaseCluster {
+		if err := actuator.Patch(ctx, d.cluster, d.patch); err != nil {
+			return Outcome{}, fmt.Errorf("%s %s: %w", d.kind.verb(), d.cluster, err)
 		}
 	}
 	if d.write {
@@ -153,14 +155,9 @@ func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.W
 		if err := actuator.Delete(ctx, d.pod, step.Cascade); err != nil {
 			return out, fmt.Errorf("restart %s: %w", d.pod, err)
 		}
-	case kindWait, kindPauseCluster, kindStop, kindHold, kindEnd:
+	case kindWait, kindPauseCluster, kindReleaseCluster, kindStop, kindHold, kindEnd:
 	}
 	return out, nil
-}
-
-// pausePatch pauses a Cluster and says who did it, so that a person finds the run and nothing is unpaused by mistake.
-func pausePatch(run string) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"annotations":{"capstan.dev/paused-by":%q}},"spec":{"paused":true}}`, run)
 }
 
 // wants asks for what the steps need that may be ready by the journal. The journal only says where to look: a step whose
@@ -172,12 +169,18 @@ func wants(steps []step.Step, records []v1alpha1.StepRecord) []world.Want {
 		done[r.ID] = r.State == v1alpha1.StepDone
 	}
 	var out []world.Want
+	open := false
 	for _, s := range steps {
+		open = open || !done[s.ID()]
 		w, ok := s.(step.Watcher)
 		if !ok || slices.ContainsFunc(s.Needs(), func(n string) bool { return !done[n] }) {
 			continue
 		}
 		out = append(out, w.Want())
+	}
+	if !open {
+		// The end needs a look at the fleet that is no older than the last step.
+		out = append(out, world.Want{ID: "fleet", Fleet: true})
 	}
 	return out
 }

@@ -62,9 +62,7 @@ func (j *journal) violated() decision {
 		}
 		j.status.Fence.Paused = append(j.status.Fence.Paused, key)
 		j.log("Fence", "", v.Message+"; pausing the cluster")
-		d := j.decision(kindPauseCluster, busy)
-		d.cluster = j.clusterRef(v.Cluster)
-		return d
+		return j.pause(j.clusterRef(v.Cluster), v1alpha1.PausedByAnnotation, j.seen(key))
 	}
 	if j.stopped() {
 		return j.decision(kindStop, 0)
@@ -74,7 +72,7 @@ func (j *journal) violated() decision {
 		owner := v1alpha1.ObjectReference(v.Owner)
 		stops = append(stops, v1alpha1.Stop{
 			Reason: v1alpha1.StopFenceViolated, Message: v.Message, Object: &owner,
-			Remedy: "find out what made the change; the cluster is paused meanwhile (spec.paused); unpause it, then start a new run with `capstan upgrade`, or end this one with `capstan abort`",
+			Remedy: "find out what made the change; the cluster is paused meanwhile: unpause it by " + unpause(v.Cluster) + ", then start a new run with `capstan upgrade`, or end this one with `capstan abort`",
 		})
 	}
 	d := j.stop(stops)
@@ -83,8 +81,10 @@ func (j *journal) violated() decision {
 	return d
 }
 
+// paused tells that a cluster is paused to stay so: one that the run only holds is let go at its end.
 func (j *journal) paused(key string) bool {
-	return slices.ContainsFunc(j.in.world.Clusters, func(c world.Cluster) bool { return c.Key() == key && c.Paused })
+	c := j.seen(key)
+	return c != nil && c.Paused && (c.HeldFor == "" || c.PausedBy != "")
 }
 
 // clusterRef completes the reference with the API version that the fleet was read at.

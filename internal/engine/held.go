@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,9 +21,26 @@ import (
 type held struct {
 	actuator step.Actuator
 	lock     Lock
+	// renewing makes the lock be renewed once where several changes are made at once.
+	renewing *sync.Mutex
 }
 
 var _ step.Actuator = held{}
+
+// guard returns an actuator that holds the lock, and may be called at once if a may.
+func guard(a step.Actuator, lock Lock) step.Actuator {
+	h := held{actuator: a, lock: lock, renewing: &sync.Mutex{}}
+	if _, ok := a.(step.Concurrent); ok {
+		return heldConcurrent{h}
+	}
+	return h
+}
+
+// heldConcurrent is held for an actuator that may be called at once.
+type heldConcurrent struct{ held }
+
+// Concurrent marks it.
+func (heldConcurrent) Concurrent() {}
 
 // Apply applies the object if the lock is held.
 func (h held) Apply(ctx context.Context, obj *unstructured.Unstructured) error {
@@ -62,6 +80,8 @@ func (h held) Delete(ctx context.Context, ref world.Ref, how step.Deletion) erro
 }
 
 func (h held) hold(ctx context.Context) error {
+	h.renewing.Lock()
+	defer h.renewing.Unlock()
 	if err := h.lock.Hold(ctx); err != nil {
 		return fmt.Errorf("hold the lock: %w", err)
 	}

@@ -184,6 +184,14 @@ func (j *journal) overdue(ss states) []v1alpha1.Stop {
 	return stops
 }
 
+// pace is how soon to look again while there is nothing to do but wait.
+func (j *journal) pace() time.Duration {
+	if p := j.status.LastProgress; p != nil && j.in.now.Sub(p.Time) < recent {
+		return near
+	}
+	return idle
+}
+
 // act starts or continues a step.
 func (j *journal) act(s step.Step) decision {
 	r := j.record(s.ID())

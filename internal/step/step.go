@@ -7,6 +7,8 @@ package step
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -75,6 +77,49 @@ type Actuator interface {
 	PatchAll(ctx context.Context, changes []Change) error
 	// Delete removes an object; a missing one is no error.
 	Delete(ctx context.Context, ref world.Ref, how Deletion) error
+}
+
+// Concurrent is an Actuator whose methods may be called at once.
+type Concurrent interface {
+	Actuator
+	// Concurrent does nothing.
+	Concurrent()
+}
+
+// applyTogether is how many objects ApplyAll applies at once: enough to hide the way to the API server, few enough that it
+// has time for others.
+const applyTogether = 4
+
+// ApplyAll applies objects that don't depend on each other: some at once if the Actuator can, else one by one in their
+// order. All that were begun have ended when it returns; after a failure no more are begun. It returns the first failure.
+func ApplyAll(ctx context.Context, a Actuator, objs []*unstructured.Unstructured) error {
+	limit := 1
+	if _, ok := a.(Concurrent); ok {
+		limit = applyTogether
+	}
+	errs := make([]error, len(objs))
+	var failed atomic.Bool
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i, obj := range objs {
+		slots <- struct{}{}
+		if failed.Load() {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if errs[i] = a.Apply(ctx, obj); errs[i] != nil {
+				failed.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Together is how many changes of PatchAll are made at once.

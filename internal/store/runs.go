@@ -13,6 +13,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -38,7 +41,7 @@ func (s *Store) CreatePlan(ctx context.Context, p *v1alpha1.Plan) (*v1alpha1.Pla
 	out := p.DeepCopy()
 	out.Name = PlanName(p.Spec.Digest)
 	out.ResourceVersion = ""
-	err := s.client.Create(ctx, out, client.FieldOwner(v1alpha1.FieldOwner))
+	err := s.create(ctx, out)
 	if !apierrors.IsAlreadyExists(err) {
 		return out, translate("create plan "+out.Name, err)
 	}
@@ -66,11 +69,42 @@ func (s *Store) Plan(ctx context.Context, name string) (*v1alpha1.Plan, error) {
 func (s *Store) CreateUpgrade(ctx context.Context, u *v1alpha1.Upgrade) (*v1alpha1.Upgrade, error) {
 	out := u.DeepCopy()
 	out.ResourceVersion = ""
-	err := s.client.Create(ctx, out, client.FieldOwner(v1alpha1.FieldOwner))
+	err := s.create(ctx, out)
 	if apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create upgrade %s: %w: %w", u.Name, ErrConflict, err)
 	}
 	return out, translate("create upgrade "+u.Name, err)
+}
+
+// create makes an object of ours. The API server holds up each creation in a kind that it has served for less than two
+// seconds, which is every first run; it does not hold up an apply, which creates what is not there. That nobody else makes
+// an object of the same name between the look and the apply is the lease's doing.
+func (s *Store) create(ctx context.Context, obj client.Object) error {
+	gvk, err := s.client.GroupVersionKindFor(obj)
+	if err != nil {
+		return fmt.Errorf("find kind: %w", err)
+	}
+	there := &unstructured.Unstructured{}
+	there.SetGroupVersionKind(gvk)
+	err = s.client.Get(ctx, client.ObjectKeyFromObject(obj), there)
+	if err == nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, obj.GetName())
+	}
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", gvk.Kind, err)
+	}
+	made := &unstructured.Unstructured{Object: content}
+	made.SetGroupVersionKind(gvk)
+	unstructured.RemoveNestedField(made.Object, "status")
+	unstructured.RemoveNestedField(made.Object, "metadata", "creationTimestamp")
+	if err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(made), client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object, obj)
 }
 
 // Upgrade returns a run by name, or ErrNotFound.

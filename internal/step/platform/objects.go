@@ -62,24 +62,31 @@ func (s *objectSet) Apply(ctx context.Context, w *world.World, a step.Actuator) 
 }
 
 // applyAll stops behind an object that is on its way out: what comes after it in the order waits for the new one.
+// Neighbours of one kind don't depend on each other, and are applied together.
 func (s *objectSet) applyAll(ctx context.Context, seen []world.Object, a step.Actuator) error {
+	var together []*unstructured.Unstructured
 	for i, wanted := range s.objects {
 		o := seen[i]
-		switch {
-		case o.InSync:
-		case o.Terminating:
-			return nil
-		case o.Immutable && s.replaceable(o.Ref):
-			return a.Delete(ctx, o.Ref, step.Cascade)
-		case o.Immutable:
-			return nil
-		default:
-			if err := a.Apply(ctx, wanted); err != nil {
+		if o.InSync {
+			continue
+		}
+		apply := !o.Terminating && !o.Immutable
+		if len(together) > 0 && (!apply || together[0].GroupVersionKind() != wanted.GroupVersionKind()) {
+			if err := step.ApplyAll(ctx, a, together); err != nil {
 				return err
 			}
+			together = nil
+		}
+		switch {
+		case apply:
+			together = append(together, wanted)
+		case !o.Terminating && s.replaceable(o.Ref):
+			return a.Delete(ctx, o.Ref, step.Cascade)
+		default:
+			return nil
 		}
 	}
-	return nil
+	return step.ApplyAll(ctx, a, together)
 }
 
 func (s *objectSet) replaceable(r world.Ref) bool {

@@ -6,6 +6,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,6 +69,7 @@ func tuned(in *rest.Config) *rest.Config {
 	// Warnings about a dry run are of no use to anybody, and the default prints them.
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.WarningHandlerWithContext = nil
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next: next} })
 	if cfg.Timeout == 0 {
 		cfg.Timeout = requestTimeout
 	}
