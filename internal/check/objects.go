@@ -68,32 +68,52 @@ func leftCRDs() Check {
 func handChanges() Check {
 	return Check{
 		ID:    "CAP-HAND-CHANGES",
-		Title: "Nobody loses settings unawares when a component is repaired",
+		Title: "What is recorded is what is there",
 		Doc: "A component whose recorded version is the target, but whose objects differ from the release, was changed by hand or left half-done by an earlier upgrade. " +
-			"The run makes the objects what the release says.",
-		Fix: "Put the change into the release if it is meant to stay; otherwise nothing has to be done.",
+			"The same is true of a plain manifest of which some objects are at the target already. No record is believed: each object of the release is compared, " +
+			"and the run makes all of them what the release says. Which settings of a controller are reset by that is told by CAP-SETTINGS-RESET and CAP-FEATURE-GATE-LOST.",
+		Fix:     "Put the change into the release if it is meant to stay; otherwise nothing has to be done. `capstan plan RELEASE --diff` shows what differs.",
+		Sources: []string{"https://github.com/kubernetes-sigs/cluster-api/issues/10389"},
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {
-				if c.Action != v1alpha1.ActionRepair {
+				behind, begun := behind(t.Sets[c.Name])
+				if len(behind) == 0 || c.Action != v1alpha1.ActionRepair && !(c.Action == v1alpha1.ActionUpgrade && c.Type == v1alpha1.ComponentManifest && begun) {
 					continue
 				}
-				for _, o := range t.Sets[c.Name].Objects {
-					if o.InSync || o.Cosmetic {
-						continue
-					}
-					out = append(out, warn(fmt.Sprintf("%s of %s is not what %s says: %s", o.Ref, c.Name, c.To, drift(o)),
-						"put the change into the release if it is meant to stay", o.Ref))
+				var names []string
+				var refs []world.Ref
+				for _, o := range behind {
+					refs = append(refs, o.Ref)
+					names = append(names, o.Ref.String()+detail(o, len(behind)))
 				}
+				out = append(out, warn(
+					fmt.Sprintf("%d of %d objects of %s are not at %s: %s", len(behind), len(t.Sets[c.Name].Objects), c.Name, c.To, fold(names, 5, ", ")),
+					"nothing, the run brings all of them there; put into the release what was changed on purpose", refs...))
 			}
 			return out
 		},
 	}
 }
 
-func drift(o world.Object) string {
-	if !o.Found {
-		return "it is missing"
+// behind returns the objects that are not as the release has them, and whether any is.
+func behind(set world.Set) (out []world.Object, begun bool) {
+	for _, o := range set.Objects {
+		begun = begun || o.InSync
+		if !o.InSync && (!o.Found || !o.Cosmetic || o.Change != "") {
+			out = append(out, o)
+		}
 	}
-	return o.Drift
+	return out, begun
+}
+
+// detail says what differs, where that does not make the line too long.
+func detail(o world.Object, of int) string {
+	switch {
+	case !o.Found:
+		return " (missing)"
+	case of > 2 || o.Drift == "":
+		return ""
+	}
+	return " (" + o.Drift + ")"
 }

@@ -8,42 +8,120 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/diff"
 	"github.com/capstan-dev/capstan/internal/fence"
 	"github.com/capstan-dev/capstan/internal/plan"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/settings"
 )
+
+// DraftOptions say how a plan is made.
+type DraftOptions struct {
+	// Installed is the release that is installed now, as the operator says; nil if they don't. It tells which settings are
+	// the operator's own where no run of Capstan does.
+	Installed *release.Bundle
+	// KeepSettings carries the operator's changes of live objects over into the release's manifests.
+	KeepSettings bool
+	// Diff asks for the difference of each object that the run would change.
+	Diff bool
+	// AllowPrerelease tells that pre-releases are meant.
+	AllowPrerelease bool
+	// Knowledge are known risks that the operator brings along.
+	Knowledge []v1alpha1.KnownRisk
+}
 
 // Draft is a plan that is nowhere stored yet, with what is needed to run it.
 type Draft struct {
 	// Spec is the plan.
 	Spec *v1alpha1.PlanSpec
-	// Bundle is the release that it was made from.
+	// Bundle is the release that it was made from, with the settings that are kept.
 	Bundle *release.Bundle
 	// Baseline is the fleet at the moment of the plan.
 	Baseline fence.Baseline
 	// Open is a run that has not ended, nil if there is none.
 	Open *v1alpha1.Upgrade
+	// Diff is what the run would change, if that was asked for.
+	Diff []diff.Entry
+	// Own tells that Open is a run of this very plan, which was saved.
+	Own bool
+	// Noted is what moved since the plan was saved and has no meaning for it.
+	Noted []string
 
 	// newest is the name of the newest run when the plan was made.
 	newest string
+	// earlier and snapshot are what a saved plan needs besides.
+	earlier  map[string]*settings.Earlier
+	snapshot plan.Snapshot
 }
 
 // Draft makes a plan. It writes nothing to the cluster.
-func (s *Session) Draft(ctx context.Context, b *release.Bundle) (*Draft, error) {
+func (s *Session) Draft(ctx context.Context, b *release.Bundle, o DraftOptions) (*Draft, error) {
 	past, err := s.store.Upgrades(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
-	w, err := s.observer.Observe(ctx, plan.Wants(b))
-	if err != nil {
+	in := plan.Input{Bundle: b, Past: past, AllowPrerelease: o.AllowPrerelease, Knowledge: o.Knowledge}
+	if in.World, err = s.observer.Observe(ctx, plan.Wants(b, o.Diff)); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
-	w.Survey = s.observer.Survey(ctx, plan.Ask(b))
-	spec, err := plan.Compute(plan.Input{Bundle: b, World: w, Past: past})
+	in.World.Survey = s.observer.Survey(ctx, plan.Ask(b))
+	if in.Earlier, err = s.earlier(ctx, in, o.Installed); err != nil {
+		return nil, err
+	}
+	if o.KeepSettings {
+		if in, err = s.keep(ctx, in, o.Diff); err != nil {
+			return nil, err
+		}
+	}
+	d, err := drafted(in)
+	if err != nil || !o.Diff {
+		return d, err
+	}
+	d.Diff, err = s.differences(ctx, d.Spec, in)
+	return d, err
+}
+
+// drafted decides, now that everything is known.
+func drafted(in plan.Input) (*Draft, error) {
+	spec, err := plan.Compute(in)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	return &Draft{Spec: spec, Bundle: b, Baseline: fence.Baseline{Clusters: w.Clusters}, Open: open(past), newest: newest(past)}, nil
+	return &Draft{
+		Spec: spec, Bundle: in.Bundle, Baseline: fence.Baseline{Clusters: in.World.Clusters},
+		Open: open(in.Past), newest: newest(in.Past),
+		earlier: in.Earlier, snapshot: plan.Snap(in.Bundle, in.World, newest(in.Past)),
+	}, nil
+}
+
+// keep carries the operator's changes over, and looks at the world again with what is wanted then.
+func (s *Session) keep(ctx context.Context, in plan.Input, diff bool) (plan.Input, error) {
+	resets, err := plan.Resets(in)
+	if err != nil {
+		return in, err
+	}
+	b := *in.Bundle
+	b.Components, in.Kept = nil, map[string][]v1alpha1.KeptSetting{}
+	for _, r := range in.Bundle.Components {
+		next, kept, err := settings.Keep(r, resets[r.Component.Name])
+		if err != nil {
+			return in, err
+		}
+		b.Components = append(b.Components, next)
+		if len(kept) > 0 {
+			in.Kept[r.Component.Name] = kept
+		}
+	}
+	if len(in.Kept) == 0 {
+		return in, nil
+	}
+	survey := in.World.Survey
+	in.Bundle = &b
+	if in.World, err = s.observer.Observe(ctx, plan.Wants(&b, diff)); err != nil {
+		return in, fmt.Errorf("observe: %w", err)
+	}
+	in.World.Survey = survey
+	return in, nil
 }
 
 // open returns the newest run that has not ended.

@@ -4,8 +4,11 @@
 package live
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"maps"
 	"reflect"
 	"slices"
@@ -27,13 +30,23 @@ const (
 // drift says in one line what a dry run would change, empty if nothing. What the API server keeps for itself, and the
 // status, are no content.
 func drift(live, applied *unstructured.Unstructured) string {
+	text, _ := difference(live, applied)
+	return text
+}
+
+// difference is drift, with a digest of everything that differs and not only of what is shown.
+func difference(live, applied *unstructured.Unstructured) (text, digest string) {
 	var d differ
 	// A Secret's values are nobody's business in a plan.
 	d.hideValues = live.GetKind() == "Secret"
 	d.walk("", content(live), content(applied))
 	if len(d.found) == 0 {
-		return ""
+		return "", ""
 	}
+	return d.text(), hex.EncodeToString(d.sum.Sum(nil))
+}
+
+func (d *differ) text() string {
 	shown := d.found
 	if len(shown) > driftPaths {
 		shown = append(slices.Clone(shown[:driftPaths]), fmt.Sprintf("and %d more", len(d.found)-driftPaths))
@@ -59,6 +72,21 @@ func content(u *unstructured.Unstructured) map[string]any {
 type differ struct {
 	hideValues bool
 	found      []string
+	// sum is over all of them, with whole values.
+	sum hash.Hash
+}
+
+// add notes that two values differ.
+func (d *differ) add(path string, from, to any) {
+	d.found = append(d.found, d.line(path, from, to))
+	if d.sum == nil {
+		d.sum = sha256.New()
+	}
+	raw, err := json.Marshal([]any{path, from, to})
+	if err != nil { // what came as JSON is JSON
+		raw = fmt.Appendf(nil, "%s %v %v", path, from, to)
+	}
+	d.sum.Write(raw)
 }
 
 func (d *differ) walk(path string, from, to any) {
@@ -77,7 +105,7 @@ func (d *differ) walk(path string, from, to any) {
 			return
 		}
 	}
-	d.found = append(d.found, d.line(path, from, to))
+	d.add(path, from, to)
 }
 
 func (d *differ) maps(path string, a, b map[string]any) {
@@ -101,7 +129,8 @@ func (d *differ) lists(path string, a, b []any) {
 		found := len(d.found)
 		d.maps(path, byName, byNameB)
 		if len(d.found) == found {
-			d.found = append(d.found, path+": another order")
+			d.add(path, a, b)
+			d.found[found] = path + ": another order"
 		}
 		return
 	}

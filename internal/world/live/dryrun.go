@@ -29,9 +29,9 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 	}
 	switch diagnose.Classify(err) {
 	case diagnose.ClassNone:
-		c.lasting = true
+		c.lasting, c.result = true, t.keep(applied)
 		if live != nil {
-			c.drift = drift(live, applied)
+			c.drift, c.change = difference(live, applied)
 			c.works = c.drift == "" || drift(plain(live), plain(applied)) == ""
 		}
 	case diagnose.ClassNotFound:
@@ -42,6 +42,7 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 	case diagnose.ClassImmutable:
 		c.immutable, c.lasting = true, true
 		c.drift = diagnose.Words(err)
+		c.change = c.drift
 	case diagnose.ClassWebhookSilent, diagnose.ClassDenied, diagnose.ClassForbidden, diagnose.ClassInvalid:
 		c.refused, c.silent = diagnose.Words(err), diagnose.Classify(err) == diagnose.ClassWebhookSilent
 	default:
