@@ -49,7 +49,10 @@ func strangers() Check {
 	return Check{
 		ID:    "CAP-PROVIDER-NOT-IN-RELEASE",
 		Title: "No installed provider is forgotten",
-		Doc:   "A provider that is installed but not part of the release stays at its version. Whether it works with the new core provider is for its makers to say.",
+		Doc: "A provider that is installed but not part of the release stays at its version. Whether it speaks a contract of the new core provider is judged by " +
+			"CAP-CONTRACT; whether it works with it is for its makers to say.",
+		Fix:     "Add the provider to the release, or make sure that it works with the new core provider.",
+		Sources: []string{"https://github.com/kubernetes-sigs/cluster-api-operator/issues/570"},
 		Run: func(w *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, p := range w.Management.Providers {

@@ -6,6 +6,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/version"
@@ -14,64 +15,33 @@ import (
 
 // versionChecks are about what may follow what.
 func versionChecks() []Check {
-	return []Check{kubernetesRange(), releaseEdge(), downgrade(), skippedMinors()}
-}
-
-func kubernetesRange() Check {
-	return Check{
-		ID: "CAP-KUBERNETES-RANGE", Waivable: true,
-		Title: "The release supports the Kubernetes versions that are there",
-		Doc: "The release states which Kubernetes versions it supports, for the management cluster and for workload clusters. " +
-			"Controllers outside their range have been seen to fail at start or to refuse to roll nodes.",
-		Run: func(w *world.World, t *Target) []v1alpha1.Finding {
-			ranges := t.Bundle.Release.Spec.Kubernetes
-			if ranges == nil {
-				return nil
-			}
-			out := inRange(ranges.Management, w.Management.KubernetesVersion, "the management cluster")
-			for i := range w.Clusters {
-				c := &w.Clusters[i]
-				if c.Version == "" || c.Deleting {
-					continue
-				}
-				out = append(out, inRange(ranges.Workload, c.Version, "cluster "+c.Key())...)
-			}
-			return out
-		},
-	}
-}
-
-func inRange(r *v1alpha1.VersionRange, have, whose string) []v1alpha1.Finding {
-	limits, err := version.ParseRange(r)
-	if err != nil {
-		return []v1alpha1.Finding{unknown("The release's Kubernetes range can't be read: "+err.Error(), "correct spec.kubernetes in the release")}
-	}
-	v, err := version.Parse(have)
-	if err != nil {
-		return []v1alpha1.Finding{unknown(fmt.Sprintf("The Kubernetes version of %s can't be read: %v", whose, err), "look at the cluster's version")}
-	}
-	if limits.Contains(v) {
-		return nil
-	}
-	return []v1alpha1.Finding{block(
-		fmt.Sprintf("Kubernetes %s of %s is outside what the release supports (%s)", have, whose, limits),
-		fmt.Sprintf("move %s to a Kubernetes version within %s first, or choose another release", whose, limits),
-	)}
+	return []Check{kubernetesRange(), releaseEdge(), downgrade(), majorJump(), skippedMinors(), preReleases(), skippedVersions(), dependents()}
 }
 
 func releaseEdge() Check {
 	return Check{
 		ID: "CAP-RELEASE-EDGE", Waivable: true,
 		Title: "This release may follow the one that is installed",
-		Doc:   "A release lists the releases it may be reached from (upgradeFrom). Others have not been tried by its makers, or are known to fail.",
+		Doc: "A release lists the releases it may be reached from (upgradeFrom). Others have not been tried by its makers, or are known to fail: " +
+			"a stop that was left out is often where data was moved. Which release is installed is known from the last run that completed here.",
+		Fix:     "Upgrade to one of the releases that it lists first.",
+		Sources: []string{"https://github.com/kubernetes-sigs/cluster-api/issues/6691"},
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			from, to := t.Bundle.Release.Spec.UpgradeFrom, t.Bundle.Release.Spec.Version
-			if t.PlatformVersion == "" || t.PlatformVersion == to || len(from) == 0 || slices.Contains(from, t.PlatformVersion) {
+			switch {
+			case len(from) == 0, t.PlatformVersion == to, slices.Contains(from, t.PlatformVersion):
 				return nil
+			case t.PlatformVersion != "":
+				return []v1alpha1.Finding{block(
+					fmt.Sprintf("Release %s can't be reached from %s, only from %s", to, t.PlatformVersion, strings.Join(from, ", ")),
+					fmt.Sprintf("upgrade to %s first", strings.Join(from, " or ")),
+				)}
+			case !slices.ContainsFunc(t.Components, func(c v1alpha1.PlannedComponent) bool { return c.From != "" && c.Action == v1alpha1.ActionUpgrade }):
+				return nil // a first install follows nothing
 			}
-			return []v1alpha1.Finding{block(
-				fmt.Sprintf("Release %s can't be reached from %s, only from %v", to, t.PlatformVersion, from),
-				fmt.Sprintf("upgrade to one of %v first", from),
+			return []v1alpha1.Finding{warn(
+				fmt.Sprintf("Release %s may be reached from %s only, and no run of Capstan tells which release is installed here", to, strings.Join(from, ", ")),
+				"compare the versions under FROM with those of that release",
 			)}
 		},
 	}
@@ -83,6 +53,8 @@ func downgrade() Check {
 		Title: "Nothing goes backwards",
 		Doc: "Cluster API does not support older controllers on newer objects: fields are lost and versions may be unreadable. " +
 			"clusterctl upgrade apply accepts a downgrade without a word.",
+		Fix:     "Choose a release whose components are at the installed versions or later.",
+		Sources: []string{"https://github.com/kubernetes-sigs/cluster-api-operator/pull/407"},
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {
@@ -111,8 +83,10 @@ const maxSkippedMinors = 3
 func skippedMinors() Check {
 	return Check{
 		ID: "CAP-SKIPPED-MINORS", Waivable: true,
-		Title: "No provider skips more minor versions than Cluster API supports",
-		Doc:   "Cluster API tests upgrades over at most three minor versions. A longer jump, or one to another major version, needs a stop between.",
+		Title:   "No provider skips more minor versions than Cluster API supports",
+		Doc:     "Cluster API tests upgrades over at most three minor versions. A longer jump needs a stop between.",
+		Fix:     "Upgrade to a release in between first.",
+		Sources: []string{"https://cluster-api.sigs.k8s.io/reference/versions"},
 		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {
@@ -122,12 +96,115 @@ func skippedMinors() Check {
 					continue // the check downgrade reports versions that can't be read
 				}
 				distance, sameMajor := version.MinorDistance(from, to)
-				if sameMajor && distance <= maxSkippedMinors {
-					continue
+				if !sameMajor || distance <= maxSkippedMinors {
+					continue // another major version is a check of its own
 				}
 				out = append(out, block(
 					fmt.Sprintf("Component %s would jump from %s to %s, more than %d minor versions at once", c.Name, c.From, c.To, maxSkippedMinors),
 					"upgrade to a release in between first"))
+			}
+			return out
+		},
+	}
+}
+
+func majorJump() Check {
+	return Check{
+		ID: "CAP-MAJOR-JUMP", Waivable: true,
+		Title: "No component changes its major version unasked",
+		Doc: "A new major version is where a project breaks what it promised: APIs, templates, stored objects. That is an upgrade to be read about first, and to be " +
+			"agreed to by name.",
+		Fix:     "Read the project's notes on the new major version, then accept the finding with what you found.",
+		Sources: []string{"https://semver.org/#spec-item-8", "https://github.com/k0sproject/k0smotron/issues/1478"},
+		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
+			var out []v1alpha1.Finding
+			for _, c := range t.Components {
+				if jumps(c.From, c.To) {
+					out = append(out, block(
+						fmt.Sprintf("Component %s would move to another major version, from %s to %s", c.Name, c.From, c.To),
+						"read what its makers say about it, or choose a release with "+c.Name+" at "+majorOf(c.From)))
+				}
+			}
+			spec := t.Bundle.Release.Spec
+			if jumps(t.PlatformVersion, spec.Version) && !slices.Contains(spec.UpgradeFrom, t.PlatformVersion) {
+				out = append(out, block(
+					fmt.Sprintf("Release %s is of another major version than %s, which is installed, and does not say that it may follow it", spec.Version, t.PlatformVersion),
+					"read what its makers say about it; they may list "+t.PlatformVersion+" under upgradeFrom"))
+			}
+			return out
+		},
+	}
+}
+
+// jumps tells whether to is of a later major version.
+func jumps(from, to string) bool {
+	a, errFrom := version.Parse(from)
+	b, errTo := version.Parse(to)
+	return errFrom == nil && errTo == nil && b.Major() > a.Major()
+}
+
+func majorOf(s string) string {
+	v, err := version.Parse(s)
+	if err != nil {
+		return s
+	}
+	return fmt.Sprintf("v%d", v.Major())
+}
+
+func preReleases() Check {
+	return Check{
+		ID:    "CAP-PRERELEASE",
+		Title: "No pre-release is installed unasked",
+		Doc: "A pre-release may lack what a release has, and later versions need not be able to follow it. It is taken only if it is named in the release and " +
+			"allowed by --allow-prerelease.",
+		Fix:     "Take a stable version, or add --allow-prerelease.",
+		Sources: []string{"https://github.com/kubernetes-sigs/cluster-api-provider-cloudstack/issues/205", "https://github.com/kubernetes-sigs/cluster-api/issues/8966"},
+		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
+			if t.AllowPrerelease {
+				return nil
+			}
+			var out []v1alpha1.Finding
+			for _, c := range t.Components {
+				if c.From != c.To && isPreRelease(c.To) {
+					out = append(out, block(fmt.Sprintf("Component %s would move to %s, a pre-release", c.Name, c.To),
+						"use a stable version, or add --allow-prerelease if this one is meant"))
+				}
+			}
+			if v := t.Bundle.Release.Spec.Version; v != t.PlatformVersion && isPreRelease(v) {
+				out = append(out, block(fmt.Sprintf("Release %s is a pre-release", v), "use a stable release, or add --allow-prerelease if this one is meant"))
+			}
+			return out
+		},
+	}
+}
+
+func isPreRelease(s string) bool {
+	v, err := version.Parse(s)
+	return err == nil && v.PreRelease() != ""
+}
+
+func skippedVersions() Check {
+	return Check{
+		ID:    "CAP-VERSION-SKIPPED",
+		Title: "Newer versions that were passed over are known",
+		Doc: "Where the release leaves a version open, the newest stable one that is published whole is taken. Newer ones that are pre-releases, or whose manifests or " +
+			"metadata are not there yet, are passed over; that is no error.",
+		Fix: "Nothing, if the version that was taken is meant. Name another one under version in the release.",
+		Sources: []string{
+			"https://github.com/kubernetes-sigs/cluster-api-ipam-provider-in-cluster/issues/356",
+			"https://github.com/kubernetes-sigs/cluster-api-provider-openstack/issues/3237",
+		},
+		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
+			var out []v1alpha1.Finding
+			for _, s := range t.Bundle.Skipped {
+				what, remedy := "component "+s.Component, "name it under version in the release if it is meant"
+				if s.Component == "" {
+					what, remedy = "the release", "name it by its directory if it is meant"
+				}
+				if isPreRelease(s.Version) {
+					remedy += ", and add --allow-prerelease"
+				}
+				out = append(out, warn(fmt.Sprintf("Version %s of %s was skipped and %s taken: %s", s.Version, what, s.Taken, s.Reason), remedy))
 			}
 			return out
 		},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/check"
 	"github.com/capstan-dev/capstan/internal/plan"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -74,9 +75,19 @@ func newFixture() *fixture {
 				UID: "u", KubernetesVersion: "v1.36.3", Inventory: true, Nodes: []world.Node{{Name: "n", Ready: true}},
 				Providers: []world.Provider{{ManifestLabel: "cluster-api", Name: "cluster-api", Type: "CoreProvider", Namespace: "capi-system", Version: "v1.13.4"}},
 			},
-			Sets: map[string]world.Set{},
+			Sets:   map[string]world.Set{},
+			Survey: surveyed(),
 		},
 	}
+}
+
+// surveyed is a survey that looked into everything and found nothing.
+func surveyed() *world.Survey {
+	s := &world.Survey{Looked: map[world.Topic]string{}, Contracts: &world.Contracts{}, Fleet: &world.Fleet{}, Nodes: &world.Nodes{}}
+	for _, topic := range check.Topics(check.All()) {
+		s.Looked[topic] = ""
+	}
+	return s
 }
 
 func (f *fixture) compute(t *testing.T) *v1alpha1.PlanSpec {

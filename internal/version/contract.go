@@ -40,6 +40,27 @@ func CompatibleContracts(contract string) []string {
 	return []string{contract}
 }
 
+// Contracts returns the contracts of some CRDs' labels, each once, newest first.
+func Contracts(labels ...map[string]string) []string {
+	var out []string
+	for _, l := range labels {
+		for _, c := range ContractsOfLabels(l) {
+			if !slices.Contains(out, c.Contract) {
+				out = append(out, c.Contract)
+			}
+		}
+	}
+	slices.SortFunc(out, newestFirst)
+	return out
+}
+
+// SortContracts puts contracts in order, newest first, each once.
+func SortContracts(contracts []string) []string {
+	out := slices.Clone(contracts)
+	slices.SortFunc(out, newestFirst)
+	return slices.Compact(out)
+}
+
 // ContractsCompatible tells whether a provider of one contract works under a core provider of another.
 func ContractsCompatible(core, provider string) bool {
 	return slices.Contains(CompatibleContracts(core), provider)

@@ -42,11 +42,17 @@ func ParseRange(r *v1alpha1.VersionRange) (Range, error) {
 
 // Contains tells whether the version lies in the range.
 func (r Range) Contains(v Version) bool {
-	if !r.min.IsZero() && v.numbers(r.min) < 0 {
-		return false
-	}
-	return r.max.IsZero() || v.numbers(r.max) <= 0
+	return !r.Below(v) && (r.max.IsZero() || v.numbers(r.max) <= 0)
 }
+
+// Min returns the lower end, no version where it is open.
+func (r Range) Min() Version { return r.min }
+
+// Max returns the upper end, no version where it is open.
+func (r Range) Max() Version { return r.max }
+
+// Below tells whether the version is lower than the range allows.
+func (r Range) Below(v Version) bool { return !r.min.IsZero() && v.numbers(r.min) < 0 }
 
 // String describes the range for people: "v1.32 to v1.36", "v1.32 or higher", "any version".
 func (r Range) String() string {

@@ -14,10 +14,21 @@ type Cluster struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Paused    bool   `json:"paused,omitempty"`
+	// SpecPaused is what spec.paused says, empty for nothing.
+	SpecPaused string `json:"-"`
+	// PausedBy is the run that paused it because of an unrequested change, and HeldFor the run that pauses it while
+	// components move; empty if none does. PausedBefore is what spec.paused said before either, "absent" for nothing.
+	PausedBy     string `json:"-"`
+	HeldFor      string `json:"-"`
+	PausedBefore string `json:"-"`
+	// ResourceVersion is of the reading.
+	ResourceVersion string `json:"-"`
 	// Deleting tells that somebody asked for the cluster to go.
 	Deleting bool `json:"deleting,omitempty"`
 	// Version is the control plane's Kubernetes version.
 	Version string `json:"version,omitempty"`
+	// TopologyVersion is the version that the cluster's topology asks for; the control plane may not have been told yet.
+	TopologyVersion string `json:"topologyVersion,omitempty"`
 	// Owners are the objects that create Machines: control planes, MachineDeployments, MachinePools.
 	Owners []Owner `json:"owners,omitempty"`
 	// Machines are sorted by name.
@@ -34,6 +45,12 @@ type Owner struct {
 	Template map[string]string `json:"template,omitempty"`
 	// Deleting tells that somebody asked for it to go.
 	Deleting bool `json:"deleting,omitempty"`
+	// Config holds all other fields that may replace Machines, as path and a hash of the value. They are the words of the
+	// API version Read, and mean nothing beside those of another.
+	Config map[string]string `json:"config,omitempty"`
+	Read   string            `json:"read,omitempty"`
+	// Generation counts the changes of its spec: a field that reads otherwise without one was only converted otherwise.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // Machine is one Machine.

@@ -5,11 +5,13 @@ package live
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -66,12 +68,16 @@ func assemble(p fleetParts) []world.Cluster {
 func clusterOf(u *unstructured.Unstructured, controlPlanes map[objectKey]*unstructured.Unstructured, owners map[string][]world.Owner, machines map[string][]machine) world.Cluster {
 	_, annotated := u.GetAnnotations()[pausedAnnotation]
 	c := world.Cluster{
-		Namespace: u.GetNamespace(),
-		Name:      u.GetName(),
-		UID:       string(u.GetUID()),
-		Paused:    annotated || boolAt(u, "spec", "paused"),
-		Deleting:  u.GetDeletionTimestamp() != nil,
-		Version:   stringAt(u, "spec", "topology", "version"),
+		Namespace:  u.GetNamespace(),
+		Name:       u.GetName(),
+		UID:        string(u.GetUID()),
+		Paused:     annotated || boolAt(u, "spec", "paused"),
+		Deleting:   u.GetDeletionTimestamp() != nil,
+		SpecPaused: specPaused(u), PausedBy: u.GetAnnotations()[v1alpha1.PausedByAnnotation], HeldFor: u.GetAnnotations()[v1alpha1.HeldForAnnotation],
+		PausedBefore: u.GetAnnotations()[v1alpha1.PausedBeforeAnnotation], ResourceVersion: u.GetResourceVersion(),
+		Version: stringAt(u, "spec", "topology", "version"),
+
+		TopologyVersion: stringAt(u, "spec", "topology", "version"),
 	}
 	var controlPlane world.Ref
 	if key, named := controlPlaneOf(u); named {
@@ -109,14 +115,15 @@ func controlPlaneOf(cluster *unstructured.Unstructured) (objectKey, bool) {
 	return objectKey{kind: kind, namespace: cluster.GetNamespace(), name: name}, name != "" && kind.Kind != ""
 }
 
-// controlPlaneOwner reads a control plane of any kind. What else makes it replace Machines, the kubeadm configuration,
-// is left out: a conversion may write it differently without any change of meaning.
+// controlPlaneOwner reads a control plane of any kind. What else makes it replace Machines, the kubeadm configuration for
+// one, is kept apart: a conversion may write it differently without any change of meaning.
 func controlPlaneOwner(u *unstructured.Unstructured) world.Owner {
 	o := ownerOf(u)
 	o.put("spec.version", stringAt(u, "spec", "version"))
 	o.put("spec.machineTemplate.spec.infrastructureRef.name",
 		cmp.Or(stringAt(u, "spec", "machineTemplate", "spec", "infrastructureRef", "name"), stringAt(u, "spec", "machineTemplate", "infrastructureRef", "name")))
 	o.put("spec.rollout.after", cmp.Or(stringAt(u, "spec", "rollout", "after"), stringAt(u, "spec", "rolloutAfter")))
+	o.Config = controlPlaneConfig(u)
 	return o.Owner
 }
 
@@ -132,6 +139,7 @@ func workerOwner(u *unstructured.Unstructured) (world.Owner, string) {
 	o.put("spec.template.spec.bootstrap.dataSecretName", template("bootstrap", "dataSecretName"))
 	o.put("spec.template.spec.failureDomain", template("failureDomain"))
 	o.put("spec.rollout.after", cmp.Or(stringAt(u, "spec", "rollout", "after"), stringAt(u, "spec", "rolloutAfter")))
+	o.Config = workerConfig(u)
 	cluster := cmp.Or(stringAt(u, "spec", "clusterName"), u.GetLabels()[clusterLabel])
 	if cluster == "" {
 		return world.Owner{}, ""
@@ -148,6 +156,7 @@ func ownerOf(u *unstructured.Unstructured) ownerBuilder {
 	return ownerBuilder{world.Owner{
 		Ref: world.RefOf(u), UID: string(u.GetUID()), Replicas: replicas, Deleting: u.GetDeletionTimestamp() != nil,
 		Template: map[string]string{},
+		Read:     fmt.Sprint(u.Object[readAs]), Generation: u.GetGeneration(),
 	}}
 }
 
