@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/internal/operation"
+	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/render"
+	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // watchPause is how long a watch waits between two looks.
@@ -48,10 +50,28 @@ func (o *statusOptions) Run(ctx context.Context) error {
 			return err
 		}
 		if !o.watch {
-			return o.write(o.document(ctx, st))
+			d := o.document(ctx, st)
+			if err := o.write(d); err != nil {
+				return err
+			}
+			return behind(d)
 		}
 		return o.follow(ctx, s, st)
 	})
+}
+
+// behind is the fault of pools that have finished a roll to another version than they ask for: nothing else would tell.
+func behind(d *render.Status) error {
+	faults := d.Nodes.Faults()
+	if len(faults) == 0 {
+		return nil
+	}
+	message := capital(faults[0])
+	if more := len(faults) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	p := &problem.Error{Reason: "PoolBehind", Message: message, Exit: problem.ExitFailed}
+	return p.WithRemedy("capstan explain CAP-POOL-BEHIND")
 }
 
 func (o *statusOptions) document(ctx context.Context, st *operation.Status) *render.Status {
@@ -60,6 +80,14 @@ func (o *statusOptions) document(ctx context.Context, st *operation.Status) *ren
 	}
 	if st.Plan != nil {
 		out.Plan = &st.Plan.Spec
+	}
+	if st.Nodes != nil {
+		out.Nodes = &render.Nodes{Seen: st.Nodes, Now: st.At}
+		for _, topic := range []world.Topic{world.TopicNodes, world.TopicPauses} {
+			if why, failed := st.Nodes.Failed(topic); failed && out.Nodes.Error == "" {
+				out.Nodes.Error = string(topic) + ": " + why
+			}
+		}
 	}
 	if st.Driver != "" {
 		out.Driver += silent(st.At, st.DriverRenewed)

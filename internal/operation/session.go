@@ -45,6 +45,9 @@ type Session struct {
 	store    *store.Store
 	lease    *store.Lease
 	observer *live.Observer
+	// surveyed is what the last status saw of the nodes, at surveyedAt.
+	surveyed   *world.Survey
+	surveyedAt time.Time
 }
 
 // Connect returns a session. It makes no request.

@@ -24,6 +24,8 @@ type Status struct {
 	World *world.World
 	// WorldError says why it could not. A run can be looked at all the same: that is when it is needed most.
 	WorldError error
+	// Nodes are what nodes of workload clusters come from and wait for; nil if the world could not be observed.
+	Nodes *world.Survey
 	// PlatformVersion is the release that was last completed, empty if none was.
 	PlatformVersion string
 	// Open is the run that has not ended, nil if there is none.
@@ -58,7 +60,21 @@ func (s *Session) Status(ctx context.Context) (*Status, error) {
 		return nil, ctx.Err()
 	}
 	out.World, out.WorldError = w, err
-	return out, nil
+	if err == nil {
+		out.Nodes = s.nodes(ctx)
+	}
+	return out, ctx.Err()
+}
+
+// nodesAge is how old a picture of the nodes may be that a watch shows again: it is costly, and nodes are slow.
+const nodesAge = 5 * time.Second
+
+// nodes looks at the workload clusters' nodes and pauses, unless that was done a moment ago.
+func (s *Session) nodes(ctx context.Context) *world.Survey {
+	if now := s.clock.Now(); s.surveyed == nil || now.Sub(s.surveyedAt) >= nodesAge {
+		s.surveyed, s.surveyedAt = s.observer.Survey(ctx, world.Ask{Topics: []world.Topic{world.TopicNodes, world.TopicPauses}}), now
+	}
+	return s.surveyed
 }
 
 func (s *Session) statusOfOpen(ctx context.Context, out *Status) error {

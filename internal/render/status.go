@@ -44,6 +44,8 @@ type Status struct {
 	Plan *v1alpha1.PlanSpec
 	// Last is the newest ended run, nil if there is none.
 	Last *v1alpha1.Upgrade
+	// Nodes are the nodes of workload clusters, nil if nobody looked.
+	Nodes *Nodes
 	// Driver is the process that drives Open, empty if none does.
 	Driver string
 	// Now is when this was put together.
@@ -141,6 +143,7 @@ func (d *Status) Text(s Style) string {
 		b.WriteString(d.run(s))
 	}
 	b.WriteString(d.management(s))
+	b.WriteString(d.Nodes.text(s))
 	if d.Open == nil && d.Last != nil {
 		fmt.Fprintf(&b, "\nLast run: %s to %s, %s after %s\n", d.Last.Name, d.Last.Spec.To, ResultOf(d.Last).Word(), span(took(d.Last, d.Now)))
 	}

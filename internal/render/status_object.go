@@ -22,6 +22,13 @@ type StatusObject struct {
 	Providers         []StatusProvider `json:"providers"`
 	Manifests         []StatusManifest `json:"manifests"`
 	Fleet             *StatusFleet     `json:"fleet,omitempty"`
+	// Pools are the control planes and worker pools of all clusters, Hooks what keeps clusters waiting, and Paused the
+	// objects that nobody reconciles.
+	Pools  []StatusPool  `json:"pools,omitempty"`
+	Hooks  []StatusHook  `json:"hooks,omitempty"`
+	Paused []StatusPause `json:"paused,omitempty"`
+	// NodesError says why a part of these could not be seen.
+	NodesError string `json:"nodesError,omitempty"`
 	// Error says why the management cluster could not be observed.
 	Error   string     `json:"error,omitempty"`
 	Run     *StatusRun `json:"run,omitempty"`
@@ -81,6 +88,10 @@ func (d *Status) Object() any {
 		Providers: []StatusProvider{}, Manifests: []StatusManifest{}, Error: d.WorldError,
 	}
 	d.observed(&out)
+	out.Pools, out.Hooks, out.Paused = d.Nodes.pools(), d.Nodes.hooks(), d.Nodes.pauses()
+	if d.Nodes != nil {
+		out.NodesError = d.Nodes.Error
+	}
 	if d.Open != nil {
 		out.Run = d.runObject(d.Open)
 		out.Run.Driver, out.Run.Current, out.Run.Waiting = d.Driver, d.current(), d.Open.Status.Waiting
