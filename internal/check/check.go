@@ -89,6 +89,9 @@ func For(s Scope) []Check {
 
 // Topics returns what the checks need to have looked into, each topic once.
 func Topics(checks []Check) []world.Topic {
+		webhookChecks(),
+		accessChecks(),
+		nodeChecks(),
 	var out []world.Topic
 	for _, c := range checks {
 		for _, t := range c.Needs {

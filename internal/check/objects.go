@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -32,9 +33,8 @@ func refusedObjects() Check {
 					case o.Refused != "":
 						out = append(out, block(fmt.Sprintf("The API server refuses %s of %s: %s", o.Ref, name, o.Refused),
 							"correct the manifest, or what refuses it (a policy, a webhook, a missing permission)", o.Ref))
-					case o.Terminating:
-						out = append(out, block(fmt.Sprintf("%s of %s is being deleted", o.Ref, name),
-							"wait until it is gone; if it does not go, look at its finalizers", o.Ref))
+					case o.Terminating && o.Ref.Kind != "Namespace": // CAP-TERMINATING tells more of namespaces
+						out = append(out, goingObject(o, name))
 					}
 				}
 			}
@@ -45,6 +45,19 @@ func refusedObjects() Check {
 
 func leftCRDs() Check {
 	return Check{
+func goingObject(o world.Object, component string) v1alpha1.Finding {
+	summary := fmt.Sprintf("%s of %s is being deleted", o.Ref, component)
+	if o.Held != "" {
+		summary += ", and is held by " + o.Held
+	}
+	where := ""
+	if o.Ref.Namespace != "" {
+		where = " -n " + o.Ref.Namespace
+	}
+	return block(summary, fmt.Sprintf("kubectl get %s %s%s -o jsonpath='{.metadata.finalizers}', and let the owner of the finalizers finish; when it is gone, plan again",
+		strings.ToLower(o.Ref.Kind), o.Ref.Name, where), o.Ref)
+}
+
 		ID:    "CAP-CRD-LEFT",
 		Title: "CRDs that stay behind are known",
 		Doc:   "A CRD that the new version no longer has is kept: deleting it would delete all its objects. Remove it by hand once nothing needs it.",

@@ -48,7 +48,12 @@ func Wants(b *release.Bundle) []world.Want {
 
 // Ask returns what a survey for a plan has to look into: what the checks read.
 func Ask(b *release.Bundle) world.Ask {
-	ask := world.Ask{Topics: check.Topics(check.For(check.Platform))}
+	ask := world.Ask{
+		Topics: check.Topics(check.For(check.Platform)), Rights: rights(b), Accounts: accounts(b), Namespaces: namespaces(b),
+	}
+	for _, d := range b.Release.Spec.Dependents {
+		ask.Dependents = append(ask.Dependents, world.AskDependents{APIVersion: d.APIVersion, Kind: d.Kind, FieldPath: d.FieldPath})
+	}
 	for _, r := range b.Components {
 		for _, o := range r.Objects {
 			if o.GetKind() == "CustomResourceDefinition" {

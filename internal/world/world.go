@@ -191,6 +191,8 @@ type Object struct {
 	Found bool
 	// Terminating tells that it is being deleted.
 	Terminating bool
+	// Held says in one line what a terminating object waits for: its finalizers, or what is left in a namespace.
+	Held string
 	// InSync tells that a server-side apply of the wanted content would change nothing, and that no field is left in the
 	// hands of an installer. For Quiet it tells that the Deployment was asked to have no replicas.
 	InSync bool

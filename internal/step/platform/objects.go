@@ -118,7 +118,7 @@ func (v *verdict) sync(o world.Object, replaceable bool) {
 	switch {
 	case o.InSync:
 	case o.Terminating:
-		v.wait(fmt.Sprintf("%s is being deleted", o.Ref))
+		v.terminating(o)
 	case o.Immutable && !replaceable:
 		v.refuse(o, "a field that can't be changed in place differs: "+o.Drift, "make a new plan with `capstan plan`")
 	case o.Silent:

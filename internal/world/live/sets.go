@@ -202,7 +202,9 @@ func (r *round) observe(ctx context.Context, t *task) error {
 		return fault(ctx, "read "+t.result.Ref.String(), err)
 	}
 	t.result.Found = true
-	t.result.Terminating = meta.DeletionTimestamp != nil
+	if t.result.Terminating = meta.DeletionTimestamp != nil; t.result.Terminating {
+		t.result.Held = r.held(ctx, t.result.Ref, meta)
+	}
 	if t.wanted.Presence == world.Absent {
 		return nil
 	}

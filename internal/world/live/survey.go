@@ -28,7 +28,23 @@ type topic struct {
 
 // topics lists every topic there is, one file each.
 func topics() []topic {
-	return []topic{}
+	return []topic{
+		nodesTopic(),
+		changeTopic(),
+		dnsTopic(),
+		pausesTopic(),
+		rolloutsTopic(),
+		hostsTopic(),
+		joinsTopic(),
+		templatesTopic(),
+		contractsTopic(),
+		dependentsTopic(),
+		storedTopic(),
+		webhooksTopic(),
+		accessTopic(),
+		accountsTopic(),
+		endingTopic(),
+	}
 }
 
 // Survey looks into what a plan asks about. What could not be observed is in the result and is no error: each check says

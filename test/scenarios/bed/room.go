@@ -32,7 +32,7 @@ func room(t *testing.T) {
 func take(t *testing.T, place int) *os.File {
 	t.Helper()
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("capstan-scenarios-%d-%d.lock", os.Getuid(), place)) //nolint:usetesting // all packages have to meet there
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a file of the tests' own
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)                                            //nolint:gosec // a file of the tests' own
 	if err != nil {
 		t.Fatal(err)
 	}
