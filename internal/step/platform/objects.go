@@ -147,6 +147,19 @@ func (v *verdict) refuse(o world.Object, why, remedy string) {
 	})
 }
 
+// terminating waits until an object has gone. What holds it is named, and the run stops when nothing moves.
+func (v *verdict) terminating(o world.Object) {
+	detail := o.Ref.String() + " is being deleted"
+	if o.Held != "" {
+		detail += ", and is held by " + o.Held
+	}
+	v.wait(detail)
+	v.causes = append(v.causes, world.Cause{
+		Reason: v1alpha1.StopRejected, Message: detail,
+		Remedy: "let the owner of what holds it finish; once it is gone, `capstan resume`", Object: o.Ref,
+	})
+}
+
 // silent waits for a webhook that may be about to answer: its Pods are replaced as others are.
 func (v *verdict) silent(o world.Object) {
 	v.wait(fmt.Sprintf("%s waits for a webhook: %s", o.Ref, o.Refused))
