@@ -44,7 +44,7 @@ func newFleetMemo() fleetMemo {
 func (r *round) observeFleet(ctx context.Context, w *world.World) error {
 	m := &r.fleet
 	defer func() { w.Management.ClusterAPIVersion = r.clusterAPIVersion() }()
-	if !m.at.IsZero() && r.at.Sub(m.at) < r.fleetInterval && !r.at.Before(m.at) {
+	if !r.fleetAnew && !m.at.IsZero() && r.at.Sub(m.at) < r.fleetInterval && !r.at.Before(m.at) {
 		w.Clusters, w.FleetAt = m.clusters, m.at
 		return nil
 	}

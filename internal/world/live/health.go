@@ -19,24 +19,31 @@ import (
 // health says whether a live object works; nil for kinds where that has no meaning. Webhook configurations and
 // conversions are judged by a probe, after this.
 func (r *round) health(ctx context.Context, live *unstructured.Unstructured) (*world.Health, error) {
-	gk := live.GroupVersionKind().GroupKind()
-	switch gk.Group {
+	switch live.GroupVersionKind().Group {
 	case "apps", "batch":
 		return r.workload(ctx, live)
+	}
+	return ownHealth(live), nil
+}
+
+// ownHealth is what an object without Pods says of itself.
+func ownHealth(live *unstructured.Unstructured) *world.Health {
+	gk := live.GroupVersionKind().GroupKind()
+	switch gk.Group {
 	case "apiextensions.k8s.io":
 		if gk.Kind == "CustomResourceDefinition" {
-			return conditionsHealth(live, "NamesAccepted", "Established"), nil
+			return conditionsHealth(live, "NamesAccepted", "Established")
 		}
 	case "apiregistration.k8s.io":
 		if gk.Kind == "APIService" {
-			return conditionsHealth(live, "Available"), nil
+			return conditionsHealth(live, "Available")
 		}
 	case "cert-manager.io":
 		if gk.Kind == "Certificate" || gk.Kind == "Issuer" || gk.Kind == "ClusterIssuer" {
-			return conditionsHealth(live, "Ready"), nil
+			return conditionsHealth(live, "Ready")
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // conditionsHealth judges an object by conditions that all have to be True, and of the present generation where they

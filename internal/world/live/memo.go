@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,8 +33,9 @@ type memo struct {
 
 // setEntry is a set as it was last seen whole.
 type setEntry struct {
-	set world.Set
-	at  time.Time
+	set   world.Set
+	depth depth
+	at    time.Time
 }
 
 type hashEntry struct {
@@ -50,14 +52,21 @@ type stateEntry struct {
 	content string
 	// compared is the result of the dry run for content.
 	compared comparison
-	// seen is when this process first saw content.
+	// own identifies what Capstan's last apply owns; see ownKey.
+	own string
+	// seen is when this process first saw the object's generation.
 	seen time.Time
+	// looked is when an observation last found the object so; zero if it is known from an apply alone. applied is when that was.
+	looked, applied time.Time
 	// since is from when on repairs by hand were respected in the comparison, and persons whether anybody made changes by
 	// hand at all: only then since matters.
 	since   time.Time
 	persons bool
 	// live is the object, without what is big and not needed again.
 	live *unstructured.Unstructured
+	// depth is how much of it is here; managed is whose fields are whose, if that was asked for.
+	depth   depth
+	managed []metav1.ManagedFieldsEntry
 }
 
 // probeEntry says that a webhook answered in a situation; another situation is another probe.
@@ -119,18 +128,19 @@ func (m *memo) set(want world.Want, now time.Time, trust time.Duration) (world.S
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, found := m.sets[want.ID]
-	return e.set, found && len(e.set.Objects) == len(want.Objects) && now.Sub(e.at) < trust
+	return e.set, found && len(e.set.Objects) == len(want.Objects) && len(e.set.Migrating) == len(want.Migrate) && e.depth >= depthOf(want) && now.Sub(e.at) < trust
 }
 
 // setSet remembers a set if every object in it is as wanted and works.
 func (m *memo) setSet(want world.Want, set world.Set, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(set.Objects, func(o world.Object) bool { return !whole(o) }) {
+	if slices.ContainsFunc(set.Objects, func(o world.Object) bool { return !whole(o) }) ||
+		slices.ContainsFunc(set.Migrating, func(m world.Migrating) bool { return !m.Settled() }) {
 		delete(m.sets, want.ID)
 		return
 	}
-	m.sets[want.ID] = setEntry{set: set, at: now}
+	m.sets[want.ID] = setEntry{set: set, depth: depthOf(want), at: now}
 }
 
 func whole(o world.Object) bool {
@@ -214,8 +224,8 @@ func (o *Observer) Applied(wanted, now *unstructured.Unstructured) {
 		return
 	}
 	o.memo.setState(t.key, &stateEntry{
-		used: r.at, seen: r.at, resourceVersion: now.GetResourceVersion(), content: content,
-		since: o.since, persons: writtenByPersons(now), compared: comparison{works: true, lasting: true}, live: pruned(now.DeepCopy()),
+		used: r.at, seen: o.memo.state(t.key, r.at).seenSince(now, r.at), resourceVersion: now.GetResourceVersion(), content: content,
+		own: ownKey(now), applied: r.at, since: o.since, persons: writtenByPersons(now), compared: comparison{works: true, lasting: true}, live: pruned(now),
 	})
 }
 
@@ -229,17 +239,32 @@ func writtenByPersons(u *unstructured.Unstructured) bool {
 	})
 }
 
-// pruned returns an object without the parts that are big and not read again.
+// pruned returns an object without the parts that are big and not read again. It shares what it does not change.
 func pruned(u *unstructured.Unstructured) *unstructured.Unstructured {
-	u.SetManagedFields(nil)
-	if u.GetKind() == "CustomResourceDefinition" {
-		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
-		for _, v := range versions {
-			if m, ok := v.(map[string]any); ok {
-				delete(m, "schema")
-			}
-		}
-		_ = unstructured.SetNestedSlice(u.Object, versions, "spec", "versions")
+	out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	out.Object["metadata"] = without(u.Object["metadata"], "managedFields")
+	if u.GetKind() != "CustomResourceDefinition" {
+		return out
 	}
-	return u
+	spec, _ := u.Object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	slim := make([]any, len(versions))
+	for i, v := range versions {
+		slim[i] = without(v, "schema")
+	}
+	spec = maps.Clone(spec)
+	spec["versions"] = slim
+	out.Object["spec"] = spec
+	return out
+}
+
+// without returns a copy of a map without a key; anything else as it is.
+func without(v any, key string) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	m = maps.Clone(m)
+	delete(m, key)
+	return m
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,7 +120,7 @@ func (o *Observer) Respecting(since time.Time) *Observer {
 func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.World, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := &round{Observer: o, at: o.clock.Now()}
+	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: slices.ContainsFunc(wants, func(w world.Want) bool { return w.Fleet })}
 	w := &world.World{At: r.at}
 	var err error
 	if w.Management, err = r.recentManagement(ctx); err != nil {
@@ -137,12 +138,20 @@ func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.Worl
 	return w, nil
 }
 
-// recentManagement reads the management cluster unless that was done a moment ago.
+// recentManagement reads the management cluster unless that was done a moment ago. What is installed is for plans; a run
+// changes it itself and needs the nodes alone.
 func (r *round) recentManagement(ctx context.Context) (world.Management, error) {
 	if r.trust > 0 && !r.homeAt.IsZero() && r.at.Sub(r.homeAt) < r.trust {
 		return r.home, nil
 	}
-	m, err := r.management(ctx)
+	var m world.Management
+	var err error
+	if running := !r.since.IsZero(); running && r.trust > 0 && !r.homeAt.IsZero() {
+		m = r.home
+		m.Nodes, err = r.readNodes(ctx)
+	} else {
+		m, err = r.management(ctx)
+	}
 	if err != nil {
 		return m, err
 	}
@@ -156,8 +165,11 @@ type round struct {
 
 	at    time.Time
 	nodes []world.Node
+	// fleetAnew tells that the fleet is read whenever it was read last.
+	fleetAnew bool
 
 	refreshOnce sync.Once
+	selected    onceMap[podsAnswer]
 	services    onceMap[string]
 	calls       onceMap[callResult]
 	answers     onceMap[answer]

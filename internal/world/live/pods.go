@@ -16,8 +16,22 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// podsOf returns the Pods that a workload selects, oldest first.
+// podsAnswer are the Pods of a workload, or why they are not known.
+type podsAnswer struct {
+	pods []*corev1.Pod
+	err  error
+}
+
+// podsOf returns the Pods that a workload selects, oldest first. They are read once in a round.
 func (r *round) podsOf(ctx context.Context, w *workloadState) ([]*corev1.Pod, error) {
+	a := r.selected.get(w.ref.String(), func() podsAnswer {
+		pods, err := r.readPodsOf(ctx, w)
+		return podsAnswer{pods: pods, err: err}
+	})
+	return a.pods, a.err
+}
+
+func (r *round) readPodsOf(ctx context.Context, w *workloadState) ([]*corev1.Pod, error) {
 	if w.selector == nil {
 		return nil, nil
 	}

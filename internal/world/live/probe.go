@@ -116,7 +116,7 @@ func (r *round) probe(ctx context.Context, members []*task, objects []world.Obje
 	return nil
 }
 
-// fresh tells whether this process has seen the object as it is only for a moment.
+// fresh tells whether this process has seen the object's generation only for a moment.
 func (r *round) fresh(seen time.Time) bool {
 	age := r.at.Sub(seen)
 	return age >= 0 && age < probeSettle

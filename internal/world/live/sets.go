@@ -33,10 +33,49 @@ type task struct {
 	// listed tells that it was, so that no metadata means no object.
 	listed bool
 
+	// depth is how much of the object the sets that want it ask for.
+	depth depth
+
+	// called tells that a set wants what it serves called.
+	called bool
+
+	// at is when the result was true.
+	at     time.Time
 	result world.Object
 	live   *unstructured.Unstructured
-	// seen is when this process first saw the object as it is.
+	// seen is when this process first saw the object's generation.
 	seen time.Time
+}
+
+// depth is how much of an object is kept.
+type depth int
+
+const (
+	// stateOnly is whether the object is as wanted.
+	stateOnly depth = iota
+	// contents adds the object, and what an apply would make of it where people change settings.
+	contents
+	// everything adds what an apply would make of each, and the schemas of CRDs.
+	everything
+)
+
+func depthOf(w world.Want) depth {
+	switch {
+	case w.Diff:
+		return everything
+	case w.Content:
+		return contents
+	}
+	return stateOnly
+}
+
+// keep returns what an apply would lead to if somebody asked for it, else nil.
+func (t *task) keep(applied *unstructured.Unstructured) *unstructured.Unstructured {
+	if t.depth == everything || t.depth == contents && world.HoldsSettings(t.wanted.Object) {
+		applied.SetManagedFields(nil)
+		return applied
+	}
+	return nil
 }
 
 // sets observes all wanted objects, each once, and puts the results together by set.
@@ -53,10 +92,11 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 	if err != nil {
 		return nil, err
 	}
-	if err := r.prefetch(ctx, tasks); err != nil {
+	open := slices.DeleteFunc(slices.Clone(tasks), r.trusted)
+	if err := r.prefetch(ctx, open); err != nil {
 		return nil, err
 	}
-	err = forEach(len(tasks), r.parallel, func(i int) error { return r.observe(ctx, tasks[i]) })
+	err = forEach(len(open), r.parallel, func(i int) error { return r.observe(ctx, open[i]) })
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +106,7 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 			return nil, err
 		}
 		out[want.ID] = set
-		r.memo.setSet(want, set, r.at)
+		r.memo.setSet(want, set, oldest(r.at, index[w]))
 	}
 	return out, nil
 }
@@ -76,17 +116,14 @@ func (r *round) set(ctx context.Context, want world.Want, members []*task) (worl
 	var set world.Set
 	for i, t := range members {
 		set.Objects = append(set.Objects, t.result)
-		if want.Content {
-			set.Objects[i].Live = t.live
+		if o := &set.Objects[i]; depthOf(want) == stateOnly {
+			o.Result, o.Managed = nil, nil
+		} else {
+			o.Live = t.live
 		}
 	}
 	if want.Probe {
 		if err := r.probe(ctx, members, set.Objects); err != nil {
-			return world.Set{}, err
-		}
-	}
-	if want.Lead {
-		if err := r.lead(ctx, members, set.Objects); err != nil {
 			return world.Set{}, err
 		}
 	}
@@ -106,7 +143,9 @@ func (r *round) tasks(wants []world.Want) ([]*task, [][]*task, error) {
 			if err != nil {
 				return nil, nil, err
 			}
+			t.depth, t.at, t.called = depthOf(want), r.at, want.Probe
 			if same := known[t.key]; same != nil {
+				same.depth, same.called = max(same.depth, t.depth), same.called || t.called
 				index[w] = append(index[w], same)
 				continue
 			}
@@ -206,7 +245,7 @@ func (r *round) observe(ctx context.Context, t *task) error {
 		t.result.Held = r.held(ctx, t.result.Ref, meta)
 	}
 	if t.wanted.Presence == world.Absent {
-		return nil
+		return r.observeGoing(ctx, t)
 	}
 	return r.observePresent(ctx, t, meta)
 }
@@ -221,16 +260,36 @@ func (r *round) metadata(ctx context.Context, t *task) (*metav1.PartialObjectMet
 	return r.clients.metadataOf(t.mapping, t.result.Ref.Namespace).Get(ctx, t.result.Ref.Name, metav1.GetOptions{})
 }
 
+// observeGoing reads an object that is to go, where somebody wants to see it.
+func (r *round) observeGoing(ctx context.Context, t *task) error {
+	if t.depth != everything {
+		return nil
+	}
+	live, err := r.clients.resource(t.mapping, t.result.Ref.Namespace).Get(ctx, t.result.Ref.Name, metav1.GetOptions{})
+	switch diagnose.Classify(err) {
+	case diagnose.ClassNone:
+		live.SetManagedFields(nil)
+		t.live = live
+	case diagnose.ClassNotFound:
+		t.result.Found = false
+	case diagnose.ClassWebhookSilent, diagnose.ClassForbidden:
+		// It is known to be there, and stays unseen.
+	default:
+		return fault(ctx, "read "+t.result.Ref.String(), err)
+	}
+	return nil
+}
+
 // observeMissing asks whether the API server would take an object that is not there.
 func (r *round) observeMissing(ctx context.Context, t *task) error {
-	if t.wanted.Presence == world.Absent || r.memo.answered("create|"+t.key, t.hash, r.at) {
+	if t.wanted.Presence == world.Absent || t.depth == stateOnly && r.memo.answered("create|"+t.key, t.hash, r.at) {
 		return nil
 	}
 	c, err := r.dryRun(ctx, t, nil)
 	if err != nil {
 		return err
 	}
-	t.result.Immutable, t.result.Refused, t.result.Silent = c.immutable, c.refused, c.silent
+	t.result.Immutable, t.result.Refused, t.result.Silent, t.result.Result = c.immutable, c.refused, c.silent, c.result
 	if c.lasting {
 		r.memo.setAnswered("create|"+t.key, t.hash, r.at)
 	}
@@ -240,7 +299,7 @@ func (r *round) observeMissing(ctx context.Context, t *task) error {
 // observePresent compares a live object with what is wanted, and looks at its health.
 func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.PartialObjectMetadata) error {
 	e := r.memo.state(t.key, r.at)
-	if e == nil || e.resourceVersion != meta.ResourceVersion || !e.compared.lasting || !e.holds(r.since) {
+	if e == nil || e.resourceVersion != meta.ResourceVersion || !e.compared.lasting || !e.holds(r.since) || e.depth < t.depth {
 		next, err := r.read(ctx, t, e)
 		if err != nil || next == nil {
 			return err
@@ -248,14 +307,22 @@ func (r *round) observePresent(ctx context.Context, t *task, meta *metav1.Partia
 		e = next
 		r.memo.setState(t.key, e)
 	}
-	c := e.compared
-	t.live, t.seen = e.live, e.seen
-	t.result.Terminating = e.live.GetDeletionTimestamp() != nil
-	t.result.InSync, t.result.Drift, t.result.Cosmetic = c.inSync(), c.text(), c.cosmetic()
-	t.result.Immutable, t.result.Refused, t.result.Silent = c.immutable, c.refused, c.silent
+	e.looked = r.at
+	t.is(e)
 	health, err := r.health(ctx, e.live)
 	t.result.Health = health
 	return err
+}
+
+// is fills in the result with what is known of a live object but its health.
+func (t *task) is(e *stateEntry) {
+	c := e.compared
+	t.live, t.seen = e.live, e.seen
+	t.result.Found, t.result.Terminating = true, e.live.GetDeletionTimestamp() != nil
+	t.result.InSync, t.result.Drift, t.result.Cosmetic = c.inSync(), c.text(), c.cosmetic()
+	t.result.Immutable, t.result.Refused, t.result.Silent = c.immutable, c.refused, c.silent
+	t.result.Change, t.result.Result, t.result.Managed = c.change, c.result, e.managed
+	t.result.Stored, t.result.Conflicts = c.stored, c.conflicts
 }
 
 // read reads a live object in full and compares it, by a dry run only if its content is not the one that old knows. It
@@ -277,11 +344,22 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 	if err != nil {
 		return nil, err
 	}
-	e := &stateEntry{used: r.at, seen: r.at, resourceVersion: live.GetResourceVersion(), content: key, since: r.since, persons: writtenByPersons(live)}
-	if old != nil && old.content == key && old.compared.lasting && old.holds(r.since) {
-		e.compared, e.seen = old.compared, old.seen
+	e := &stateEntry{
+		used: r.at, seen: old.seenSince(live, r.at), resourceVersion: live.GetResourceVersion(), content: key, own: ownKey(live),
+		since: r.since, persons: writtenByPersons(live), depth: t.depth,
+	}
+	if old != nil && old.stillHolds(key, e.own) && old.compared.lasting && old.holds(r.since) && old.depth >= t.depth {
+		e.compared = old.compared
 	} else if e.compared, err = r.dryRun(ctx, t, live); err != nil {
 		return nil, err
+	}
+	if t.depth != stateOnly && world.HoldsSettings(live) {
+		e.managed = live.GetManagedFields()
+	}
+	if t.depth == everything {
+		live.SetManagedFields(nil)
+		e.live = live
+		return e, nil
 	}
 	e.live = pruned(live)
 	return e, nil
@@ -291,14 +369,20 @@ func (r *round) read(ctx context.Context, t *task, old *stateEntry) (*stateEntry
 type comparison struct {
 	// drift is what would change; empty for nothing.
 	drift string
+	// change identifies everything that would change, also what drift does not show.
+	change string
+	// result is what the object would be, if somebody asked for it.
+	result *unstructured.Unstructured
 	// works tells that nothing would change but labels and annotations.
 	works bool
 	// installers still own fields.
 	installers []string
 	immutable  bool
 	refused    string
-	// silent tells that refused is no answer: a webhook did not give one.
-	silent bool
+	// silent tells that refused is no answer: a webhook did not give one; stored that only stored versions are in the way.
+	silent, stored bool
+	// conflicts are fields of others that have to be taken away.
+	conflicts []world.FieldConflict
 	// lasting tells that the answer stays as long as the object does: a refusal may be over the next moment.
 	lasting bool
 }
