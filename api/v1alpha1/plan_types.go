@@ -54,6 +54,9 @@ type PlanSpec struct {
 	// contracts tells which Cluster API contracts each provider will speak, the core provider first.
 	// +optional
 	Contracts []ProviderContracts `json:"contracts,omitempty"`
+	// selfHosted lists the Clusters that are the management cluster itself. They are paused while components move.
+	// +optional
+	SelfHosted []ObjectReference `json:"selfHosted,omitempty"`
 	// forecast says what to expect.
 	Forecast Forecast `json:"forecast"`
 	// pointOfNoReturn is the ID of the first step that can't be undone by applying the earlier release. Empty: none.
@@ -154,6 +157,9 @@ type PlannedComponent struct {
 	// migrate lists whose stored objects are rewritten or repaired before the CRDs are applied.
 	// +optional
 	Migrate []Migration `json:"migrate,omitempty"`
+	// kubernetes gives the Kubernetes versions that the component, or else its release, says that it supports.
+	// +optional
+	Kubernetes *KubernetesRanges `json:"kubernetes,omitempty"`
 	// changes counts objects that differ from the target.
 	Changes int32 `json:"changes"`
 	// objects counts all objects of the component.

@@ -454,6 +454,11 @@ func (in *PlanSpec) DeepCopyInto(out *PlanSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.SelfHosted != nil {
+		in, out := &in.SelfHosted, &out.SelfHosted
+		*out = make([]ObjectReference, len(*in))
+		copy(*out, *in)
+	}
 	in.Forecast.DeepCopyInto(&out.Forecast)
 }
 
@@ -508,6 +513,11 @@ func (in *PlannedComponent) DeepCopyInto(out *PlannedComponent) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.Kubernetes != nil {
+		in, out := &in.Kubernetes, &out.Kubernetes
+		*out = new(KubernetesRanges)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Kept != nil {
 		in, out := &in.Kept, &out.Kept

@@ -78,6 +78,7 @@ type Result struct {
 func Judge(before Baseline, now []world.Cluster, excused []string) Result {
 	res := Result{Machines: before.Machines(), Excused: slices.Clone(excused)}
 	current := byKey(now)
+	var pending []Violation
 	for i := range before.Clusters {
 		old := &before.Clusters[i]
 		cur, ok := current[old.Key()]
@@ -85,8 +86,9 @@ func Judge(before Baseline, now []world.Cluster, excused []string) Result {
 			res.Expected = append(res.Expected, fmt.Sprintf("Cluster %s was deleted", old.Key()))
 			continue
 		}
-		judgeCluster(&res, old, cur)
+		pending = append(pending, judgeCluster(&res, old, cur)...)
 	}
+	settle(&res, pending)
 	known := byKey(before.Clusters)
 	for i := range now {
 		if _, ok := known[now[i].Key()]; !ok {
@@ -103,7 +105,20 @@ type change struct {
 	had int64
 }
 
-func judgeCluster(res *Result, old, cur *world.Cluster) {
+// settle decides about owners whose configuration was written otherwise while no Machine has moved yet. By itself that may
+// be a new default that means nothing, and a note is enough. Once one of them replaces Machines for it, all are about to.
+func settle(res *Result, pending []Violation) {
+	if len(res.Violations) > 0 {
+		res.Violations = append(res.Violations, pending...)
+		return
+	}
+	for _, p := range pending {
+		res.Expected = append(res.Expected, p.Message)
+	}
+}
+
+// judgeCluster judges one cluster, and returns what becomes a violation if anything else is one.
+func judgeCluster(res *Result, old, cur *world.Cluster) []Violation {
 	changes := diff(res, old, cur)
 	oldOwners, curOwners := owners(old), owners(cur)
 	for _, ref := range slices.SortedFunc(maps.Keys(changes), compareRefs) {
@@ -117,28 +132,39 @@ func judgeCluster(res *Result, old, cur *world.Cluster) {
 			continue
 		}
 		res.Violations = append(res.Violations, Violation{
-			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
+			Cluster: clusterRef(cur),
 			Owner:   named(ref, was, is),
-			Message: describe(c, ref, cur.Key(), fields(was, is)),
+			Message: describe(c, ref, cur.Key(), changed(was, is)),
 		})
 	}
-	templates(res, cur, oldOwners, curOwners, changes)
+	return templates(res, cur, oldOwners, curOwners, changes)
 }
 
-// templates reports owners whose template fields changed although no Machine followed yet.
-func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Owner, changes map[world.Ref]*change) {
+func clusterRef(c *world.Cluster) world.Ref {
+	return world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
+}
+
+// templates reports owners whose template fields changed although no Machine followed yet. Those of which only the
+// configuration was written otherwise are returned; in a cluster that a run holds nothing follows before it lets go, so
+// there they count at once.
+func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Owner, changes map[world.Ref]*change) []Violation {
+	var pending []Violation
 	for _, ref := range slices.SortedFunc(maps.Keys(old), compareRefs) {
 		is, ok := now[ref]
-		changed := fields(old[ref], is)
-		if _, reported := changes[ref]; !ok || reported || len(changed) == 0 {
+		template, config := fields(old[ref], is), config(old[ref], is)
+		if _, reported := changes[ref]; !ok || reported || len(template)+len(config) == 0 {
 			continue
 		}
-		res.Violations = append(res.Violations, Violation{
-			Cluster: world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cur.Namespace, Name: cur.Name},
-			Owner:   is.Ref,
-			Message: fmt.Sprintf("%s of cluster %s changed %s: its Machines are about to be replaced", ref, cur.Key(), join(changed)),
-		})
+		v := Violation{Cluster: clusterRef(cur), Owner: is.Ref}
+		v.Message = fmt.Sprintf("%s of cluster %s changed %s", ref, cur.Key(), join(append(template, config...)))
+		if len(template) == 0 && cur.HeldFor == "" {
+			pending = append(pending, v)
+			continue
+		}
+		v.Message += ": its Machines are about to be replaced"
+		res.Violations = append(res.Violations, v)
 	}
+	return pending
 }
 
 func diff(res *Result, old, cur *world.Cluster) map[world.Ref]*change {
@@ -184,7 +210,7 @@ func explained(c *change, was, is world.Owner, had, has bool) string {
 		return "is being deleted"
 	case !had && has:
 		return "is new"
-	case len(fields(was, is)) > 0:
+	case len(changed(was, is)) > 0:
 		return ""
 	case c.nears(is.Replicas) && is.Replicas-was.Replicas == int64(len(c.came)-len(c.went)):
 		return fmt.Sprintf("was scaled from %d to %d", was.Replicas, is.Replicas)

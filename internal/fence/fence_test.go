@@ -33,6 +33,37 @@ func fleet() []world.Cluster {
 	return []world.Cluster{c}
 }
 
+// configured sets the configuration of the control plane.
+func configured(c *world.Cluster, generation int64, read string, config map[string]string) {
+	c.Owners[0].Generation, c.Owners[0].Read, c.Owners[0].Config = generation, read, config
+}
+
+// TestOneRolloutMakesAllPendingOnesCount is a new default that a provider writes into every control plane: once the first
+// of them replaces Machines for it, none is left to follow.
+func TestOneRolloutMakesAllPendingOnesCount(t *testing.T) {
+	t.Parallel()
+	two := func(generation int64, config map[string]string) []world.Cluster {
+		a, b := fleet()[0], fleet()[0]
+		b.Name, b.UID = "b", "b1"
+		for i := range b.Machines {
+			b.Machines[i].UID += "-b"
+		}
+		configured(&a, generation, "v1", config)
+		configured(&b, generation, "v1", config)
+		return []world.Cluster{a, b}
+	}
+	before, now := two(1, nil), two(2, map[string]string{"spec.kubeadmConfigSpec.format": "x"})
+	now[1].Machines = append(now[1].Machines, world.Machine{Name: "cp-new", UID: "n", Owner: now[1].Owners[0].Ref})
+	res := fence.Judge(fence.Baseline{Clusters: before}, now, nil)
+	var got []string
+	for _, v := range res.Violations {
+		got = append(got, v.Cluster.Name)
+	}
+	if diff := cmp.Diff([]string{"b", "a"}, got); diff != "" {
+		t.Errorf("violated clusters, -want +got:\n%s", diff)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	md := ref("MachineDeployment", "md")
@@ -46,6 +77,55 @@ func TestJudge(t *testing.T) {
 		wantExpected   []string
 	}{
 		"nothing happened": {wantUnchanged: 5},
+		"a template field that was not there before is named": {
+			now:           func(c *world.Cluster) { c.Owners[0].Template["spec.rollout.after"] = "2026-01-01" },
+			wantUnchanged: 5,
+			wantViolations: []string{
+				`KubeadmControlPlane ns/cp of cluster ns/a changed spec.rollout.after from "" to "2026-01-01": its Machines are about to be replaced`,
+			},
+		},
+		"a configuration written otherwise is noted while no Machine follows": {
+			before: func(c *world.Cluster) { configured(c, 1, "v1", map[string]string{"spec.kubeadmConfigSpec.a": "1"}) },
+			now: func(c *world.Cluster) {
+				configured(c, 2, "v1", map[string]string{"spec.kubeadmConfigSpec.a": "1", "spec.kubeadmConfigSpec.format": "2"})
+			},
+			wantUnchanged: 5,
+			wantExpected:  []string{"KubeadmControlPlane ns/cp of cluster ns/a changed spec.kubeadmConfigSpec.format (it was not set before)"},
+		},
+		"a configuration that only reads otherwise is none": {
+			before:        func(c *world.Cluster) { configured(c, 1, "v1", map[string]string{"a": "1"}) },
+			now:           func(c *world.Cluster) { configured(c, 1, "v1", map[string]string{"a": "2"}) },
+			wantUnchanged: 5,
+		},
+		"a configuration read in another version says nothing": {
+			before:        func(c *world.Cluster) { configured(c, 1, "v1", map[string]string{"a": "1"}) },
+			now:           func(c *world.Cluster) { configured(c, 2, "v2", map[string]string{"b": "2"}) },
+			wantUnchanged: 5,
+		},
+		"the configuration is named when a Machine follows it, even towards the number that is asked for": {
+			before: func(c *world.Cluster) {
+				configured(c, 1, "v1", map[string]string{"a": "1", "b": "1", "c": "1"})
+				c.Owners[0].Replicas = 4
+			},
+			now: func(c *world.Cluster) {
+				configured(c, 2, "v1", map[string]string{"a": "2", "b": "1", "d": "1"})
+				c.Owners[0].Replicas = 4
+				c.Machines = append(c.Machines, world.Machine{Name: "cp-new", UID: "n", Owner: c.Owners[0].Ref})
+			},
+			wantUnchanged: 5,
+			wantViolations: []string{
+				"KubeadmControlPlane ns/cp of cluster ns/a made Machine cp-new although nobody asked for it: a, c (it is not set any more), d (it was not set before)",
+			},
+		},
+		"a configuration written otherwise counts at once in a cluster that a run holds": {
+			before: func(c *world.Cluster) { configured(c, 1, "v1", map[string]string{"a": "1"}) },
+			now: func(c *world.Cluster) {
+				configured(c, 2, "v1", map[string]string{"a": "2"})
+				c.HeldFor = "run"
+			},
+			wantUnchanged:  5,
+			wantViolations: []string{"KubeadmControlPlane ns/cp of cluster ns/a changed a: its Machines are about to be replaced"},
+		},
 		"a Machine more is a violation that names owner and Machine": {
 			now: func(c *world.Cluster) {
 				c.Machines = append(c.Machines, world.Machine{Name: "md-new", UID: "n", Owner: md})

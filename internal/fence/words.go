@@ -66,16 +66,49 @@ func compareRefs(a, b world.Ref) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// changed lists all fields that differ and may replace Machines.
+func changed(was, is world.Owner) []string { return append(fields(was, is), config(was, is)...) }
+
 // fields lists the template fields that differ, with both values, sorted.
 func fields(was, is world.Owner) []string {
+	if was.Ref == (world.Ref{}) || is.Ref == (world.Ref{}) {
+		return nil
+	}
 	var out []string
-	for _, k := range slices.Sorted(maps.Keys(was.Template)) {
-		now, ok := is.Template[k]
-		if ok && now != was.Template[k] {
+	for _, k := range keys(was.Template, is.Template) {
+		if now := is.Template[k]; now != was.Template[k] {
 			out = append(out, fmt.Sprintf("%s from %q to %q", k, was.Template[k], now))
 		}
 	}
 	return out
+}
+
+// config lists the other fields that differ, sorted, without their values, which may be secret. It compares only what was
+// written in between: what reads otherwise without that was converted otherwise.
+func config(was, is world.Owner) []string {
+	if was.Read != is.Read || was.Read == "" || was.Generation == is.Generation || was.UID != is.UID {
+		return nil
+	}
+	var out []string
+	for _, k := range keys(was.Config, is.Config) {
+		before, had := was.Config[k]
+		now, has := is.Config[k]
+		switch {
+		case !had:
+			out = append(out, k+" (it was not set before)")
+		case !has:
+			out = append(out, k+" (it is not set any more)")
+		case before != now:
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func keys(a, b map[string]string) []string {
+	out := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func describe(c *change, owner world.Ref, cluster string, changed []string) string {

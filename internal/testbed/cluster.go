@@ -204,18 +204,48 @@ func (p *Process) Patch(_ context.Context, ref world.Ref, patch []byte) error {
 				return nil
 			}
 			o.stopped, o.pods = true, 2
-		case strings.Contains(string(patch), `"paused":true`):
-			i := slices.IndexFunc(p.c.Fleet, func(f world.Cluster) bool { return f.Namespace == ref.Namespace && f.Name == ref.Name })
-			if p.c.Fleet[i].Paused {
-				return nil
+		case ref.Kind == "Cluster":
+			if changed, err := p.c.pause(ref, patch); err != nil || !changed {
+				return err
 			}
-			p.c.Fleet[i].Paused = true
 		default:
 			return fmt.Errorf("patch %s: unexpected %s", ref, patch)
 		}
 		p.c.Changes = append(p.c.Changes, "patch "+ref.String())
 		return nil
 	})
+}
+
+// pause makes the change of a Cluster that pauses or unpauses it, and tells whether that changed anything.
+func (c *Cluster) pause(ref world.Ref, patch []byte) (bool, error) {
+	var change struct {
+		Metadata struct{ Annotations map[string]*string }
+		Spec     *struct{ Paused *bool }
+	}
+	if err := json.Unmarshal(patch, &change); err != nil {
+		return false, fmt.Errorf("patch %s: %w", ref, err)
+	}
+	i := slices.IndexFunc(c.Fleet, func(f world.Cluster) bool { return f.Namespace == ref.Namespace && f.Name == ref.Name })
+	f := &c.Fleet[i]
+	was := []any{f.SpecPaused, f.HeldFor, f.PausedBy, f.PausedBefore}
+	if change.Spec != nil {
+		f.SpecPaused = ""
+		if change.Spec.Paused != nil {
+			f.SpecPaused = fmt.Sprint(*change.Spec.Paused)
+		}
+		f.Paused = f.SpecPaused == "true"
+	}
+	for field, at := range map[string]*string{
+		v1alpha1.HeldForAnnotation: &f.HeldFor, v1alpha1.PausedByAnnotation: &f.PausedBy, v1alpha1.PausedBeforeAnnotation: &f.PausedBefore,
+	} {
+		if value, named := change.Metadata.Annotations[field]; named {
+			*at = ""
+			if value != nil {
+				*at = *value
+			}
+		}
+	}
+	return !slices.Equal(was, []any{f.SpecPaused, f.HeldFor, f.PausedBy, f.PausedBefore}), nil
 }
 
 // Delete removes an object at once.

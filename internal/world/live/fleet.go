@@ -119,6 +119,7 @@ func (r *round) readKind(ctx context.Context, gk schema.GroupKind, opts metav1.L
 	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
 		out, err = list(ctx, r.clients.resource(m, ""), opts)
 		for i := range out {
+			out[i].Object[readAs] = m.GroupVersionKind.Version
 			out[i].SetAPIVersion(apiVersion)
 		}
 		return err

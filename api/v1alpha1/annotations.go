@@ -1,0 +1,16 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Annotations that a run puts on a Cluster.
+const (
+	// PausedByAnnotation is on a Cluster that a run paused because it changed although nobody asked for it. Its value is the
+	// run's name. The run leaves it paused: a person has to look.
+	PausedByAnnotation = "capstan.dev/paused-by"
+	// HeldForAnnotation is on the management cluster's own Cluster while a run moves components. Its value is the run's name.
+	// The run takes it away and puts spec.paused back when it ends.
+	HeldForAnnotation = "capstan.dev/held-for"
+	// PausedBeforeAnnotation says what spec.paused was before a run set it: "true", "false", or "absent".
+	PausedBeforeAnnotation = "capstan.dev/paused-before"
+)
