@@ -90,6 +90,9 @@ func (l *Live) applyOnce(ctx context.Context, obj *unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
+	if err := l.clear(ctx, ri, &p); err != nil {
+		return err
+	}
 	now, err := l.takeOverAndApply(ctx, ri, &p)
 	if err != nil {
 		return err

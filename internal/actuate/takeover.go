@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/ownership"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -31,6 +32,27 @@ func (l *Live) takeOver(ctx context.Context, ri dynamic.ResourceInterface, p *pr
 	if err != nil {
 		return err
 	}
+	if p.wanted.GetResourceVersion() != "" {
+		p.wanted.SetResourceVersion(after.GetResourceVersion())
+	}
+	return nil
+}
+
+// clear takes parts away that would stay behind and make the object invalid. A crash after it leaves the object valid,
+// without what the next apply would not have had either.
+func (l *Live) clear(ctx context.Context, ri dynamic.ResourceInterface, p *prepared) error {
+	if p.live == nil {
+		return nil
+	}
+	remnants, err := ownership.RemnantsOf(p.live, p.wanted)
+	if err != nil || remnants == nil {
+		return err
+	}
+	after, err := ri.Patch(ctx, p.live.GetName(), types.JSONPatchType, remnants.Patch, metav1.PatchOptions{FieldManager: v1alpha1.FieldOwner})
+	if err != nil {
+		return err
+	}
+	p.live = after
 	if p.wanted.GetResourceVersion() != "" {
 		p.wanted.SetResourceVersion(after.GetResourceVersion())
 	}

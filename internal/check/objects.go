@@ -30,6 +30,8 @@ func refusedObjects() Check {
 			for _, name := range slices.Sorted(maps.Keys(t.Sets)) {
 				for _, o := range t.Sets[name].Objects {
 					switch {
+					case o.Stored:
+						// CAP-CRD-STORED-VERSION says more.
 					case o.Refused != "":
 						out = append(out, block(fmt.Sprintf("The API server refuses %s of %s: %s", o.Ref, name, o.Refused),
 							"correct the manifest, or what refuses it (a policy, a webhook, a missing permission)", o.Ref))
@@ -43,8 +45,6 @@ func refusedObjects() Check {
 	}
 }
 
-func leftCRDs() Check {
-	return Check{
 func goingObject(o world.Object, component string) v1alpha1.Finding {
 	summary := fmt.Sprintf("%s of %s is being deleted", o.Ref, component)
 	if o.Held != "" {
@@ -58,6 +58,8 @@ func goingObject(o world.Object, component string) v1alpha1.Finding {
 		strings.ToLower(o.Ref.Kind), o.Ref.Name, where), o.Ref)
 }
 
+func leftCRDs() Check {
+	return Check{
 		ID:    "CAP-CRD-LEFT",
 		Title: "CRDs that stay behind are known",
 		Doc:   "A CRD that the new version no longer has is kept: deleting it would delete all its objects. Remove it by hand once nothing needs it.",

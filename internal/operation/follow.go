@@ -44,7 +44,7 @@ func (s *Session) Follow(ctx context.Context, name string, sink event.Sink) (*v1
 		return nil, err
 	}
 	observer := s.observer.Respecting(run.CreationTimestamp.Time)
-	actuator.Kept, actuator.Applied = s.tellKept(sink), observer.Applied
+	actuator.Kept, actuator.Applied, actuator.Patched = s.tellKept(sink), observer.Applied, observer.Patched
 	e := &engine.Engine{
 		Observer: observer, Actuator: actuator, Runs: s.store, Lock: lock{lease: s.lease},
 		Clock: s.clock, Identity: s.lease.Identity().Who(), Events: sink, Work: s.remember(),
@@ -159,7 +159,11 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 	if err != nil {
 		return nil, err
 	}
-	return &engine.Work{Steps: steps, Baseline: baseline}, nil
+	w := &engine.Work{Steps: steps, Baseline: baseline}
+	for _, c := range plan.Spec.SelfHosted {
+		w.Hold = append(w.Hold, world.Ref(c))
+	}
+	return w, nil
 }
 
 func (s *Session) tellKept(sink event.Sink) func(world.Ref, []ownership.Kept) {

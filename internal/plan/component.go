@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/version"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -18,10 +19,15 @@ import (
 func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedComponent {
 	c := v1alpha1.PlannedComponent{
 		Name: r.Component.Name, Type: r.Component.Type, Provider: r.Component.Provider,
-		From: installed(r.Component, in.World), To: r.Component.Version, Artifact: r.Digest,
+		From: Installed(r.Component, in.World), To: r.Component.Version, Artifact: r.Digest,
 		Needs: needs(r.Component, in.Bundle), Strategy: v1alpha1.StrategyRolling,
+		Objects: int32(len(r.Objects)), Kept: in.Kept[r.Component.Name],
+		Kubernetes: r.Component.Kubernetes,
 	}
-	content, all := changes(set)
+	if c.Kubernetes == nil {
+		c.Kubernetes = in.Bundle.Release.Spec.Kubernetes
+	}
+	content, all := changes(set, c.Type)
 	c.Prune = prunable(set.Leftovers, in.Bundle)
 	c.Action = action(c, content+len(c.Prune))
 	if c.Action == v1alpha1.ActionNone {
@@ -29,6 +35,7 @@ func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedCom
 		return c
 	}
 	c.Changes = int32(all)
+	c.Migrate = migrations(r, in)
 	if c.Action != v1alpha1.ActionInstall {
 		hazards(&c, r, set)
 	}
@@ -43,8 +50,8 @@ func needs(c v1alpha1.Component, b *release.Bundle) []string {
 	return slices.Clone(c.Needs)
 }
 
-// installed returns the version that is recorded for a component, or "".
-func installed(c v1alpha1.Component, w *world.World) string {
+// Installed returns the version that is recorded for a component, or "".
+func Installed(c v1alpha1.Component, w *world.World) string {
 	if c.Provider != nil {
 		for _, p := range w.Management.Providers {
 			if p.Name == c.Provider.Name && p.Type == c.Provider.Type && p.Namespace == c.Provider.Namespace {
@@ -58,17 +65,38 @@ func installed(c v1alpha1.Component, w *world.World) string {
 			return m.Version
 		}
 	}
-	return ""
+	return recordedOn(c, w.Sets[SetID(c.Name)])
+}
+
+// recordedOn returns the lowest version that a manifest's own objects carry: one that has neither Deployment nor CRD nor
+// Namespace is not found by these.
+func recordedOn(c v1alpha1.Component, set world.Set) string {
+	lowest := ""
+	for _, o := range set.Objects {
+		if o.Live == nil || o.Live.GetLabels()[release.LabelComponent] != c.Name {
+			continue
+		}
+		v := o.Live.GetAnnotations()[release.AnnotationVersion]
+		if order, err := version.Compare(v, lowest); err == nil && order < 0 || lowest == "" {
+			lowest = v
+		}
+	}
+	return lowest
 }
 
 // changes counts the objects whose content differs, and all that differ at all.
-func changes(set world.Set) (content, all int) {
+//
+// Labels and annotations alone are no reason to touch what another tool installed. In a plain manifest they are the
+// record of its version, though: where some objects have them as the release does and others don't, the latter were left
+// behind.
+func changes(set world.Set, t v1alpha1.ComponentType) (content, all int) {
+	recorded := t == v1alpha1.ComponentManifest && slices.ContainsFunc(set.Objects, func(o world.Object) bool { return o.InSync })
 	for _, o := range set.Objects {
 		if o.InSync {
 			continue
 		}
 		all++
-		if !o.Cosmetic {
+		if !o.Cosmetic || recorded && o.Change != "" {
 			content++
 		}
 	}

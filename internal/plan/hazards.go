@@ -130,7 +130,8 @@ func oldWebhook(c *v1alpha1.PlannedComponent, live, wanted *unstructured.Unstruc
 	if err != nil || strategy != "Webhook" {
 		return
 	}
-	old, next := storageVersion(live), storageVersion(wanted)
+	// Where the live storage version goes, stored objects are migrated to another before.
+	old, next := storedIn(c, wanted.GetName(), storageVersion(live)), storageVersion(wanted)
 	added := slices.DeleteFunc(check.VersionNames(wanted), func(v string) bool { return slices.Contains(check.VersionNames(live), v) })
 	h := hazard{ID: HazardOldWebhook}
 	switch {

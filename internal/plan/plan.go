@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/check"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/settings"
 	"github.com/capstan-dev/capstan/internal/step/platform"
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -29,15 +29,28 @@ type Input struct {
 	Bundle *release.Bundle
 	// World holds the sets that Wants asked for.
 	World *world.World
+	// Earlier are the manifests as they were applied last, by component; a missing one is not known.
+	Earlier map[string]*settings.Earlier
+	// Kept are the settings that were carried over into the bundle's manifests, by component.
+	Kept map[string][]v1alpha1.KeptSetting
+	// Last is the plan of the run that was completed last; nil if none was, or if it is lost.
+	Last *v1alpha1.PlanSpec
 	// Past are ended runs, newest first: they say what was completed last and how long runs take here.
 	Past []v1alpha1.Upgrade
+	// AllowPrerelease tells that pre-releases are meant.
+	AllowPrerelease bool
+	// Knowledge are known risks that the operator brings along.
+	Knowledge []v1alpha1.KnownRisk
+	// NoMigrate tells that stored objects are not to be rewritten or repaired by the run.
+	NoMigrate bool
 }
 
 // Wants returns what has to be observed for a plan: every object of every component, and what a component has besides.
-func Wants(b *release.Bundle) []world.Want {
+// With diff it is observed in full, so that differences can be shown.
+func Wants(b *release.Bundle, diff bool) []world.Want {
 	var out []world.Want
 	for _, r := range b.Components {
-		w := world.Want{ID: setID(r.Component.Name), Owned: selector(r.Component), Content: true}
+		w := world.Want{ID: SetID(r.Component.Name), Owned: selector(r.Component), Content: true, Diff: diff}
 		for _, o := range r.Objects {
 			w.Objects = append(w.Objects, world.Wanted{Presence: world.Present, Object: o})
 		}
@@ -64,7 +77,8 @@ func Ask(b *release.Bundle) world.Ask {
 	return ask
 }
 
-func setID(component string) string { return "plan/" + component }
+// SetID returns the ID of the set that Wants asks for a component.
+func SetID(component string) string { return "plan/" + component }
 
 // selector returns the label selector of all objects of a component, as clusterctl or Capstan labels them.
 func selector(c v1alpha1.Component) string {
@@ -93,18 +107,31 @@ func Compute(in Input) (*v1alpha1.PlanSpec, error) {
 	objects, sets := platform.Objects{}, map[string]world.Set{}
 	for _, r := range in.Bundle.Components {
 		name := r.Component.Name
-		objects[name], sets[name] = r.Objects, in.World.Sets[setID(name)]
+		objects[name], sets[name] = r.Objects, in.World.Sets[SetID(name)]
 		spec.Components = append(spec.Components, component(r, in, sets[name]))
+	}
+	resets, err := Resets(in)
+	if err != nil {
+		return nil, err
 	}
 	steps, err := platform.Build(spec.Components, objects)
 	if err != nil {
 		return nil, err
 	}
 	spec.Steps = platform.Describe(steps)
-	spec.PointOfNoReturn = pointOfNoReturn(spec)
-	spec.Findings = check.Run(check.For(check.Platform), in.World, &check.Target{
-		Bundle: in.Bundle, Components: spec.Components, PlatformVersion: spec.Base.PlatformVersion, Sets: sets,
-	})
+	spec.PointOfNoReturn = pointOfNoReturn(spec, objects, sets)
+	target := &check.Target{
+		Bundle: in.Bundle, Components: spec.Components, PlatformVersion: spec.Base.PlatformVersion, Sets: sets, Settings: resets,
+		AllowPrerelease: in.AllowPrerelease, Knowledge: in.Knowledge, NoMigrate: in.NoMigrate,
+	}
+	if in.Last != nil {
+		target.Installed = in.Last.Components
+	}
+	if !target.Still() {
+		spec.SelfHosted = check.SelfHosted(in.World)
+	}
+	spec.Contracts = check.Contracts(in.World, target)
+	spec.Findings = check.Run(check.For(check.Platform), in.World, target)
 	spec.Forecast = forecast(spec, in.Past)
 	return spec, seal(spec)
 }
@@ -122,40 +149,58 @@ func base(in Input) v1alpha1.Base {
 
 // Completed returns the version that the newest completed run reached, or "".
 func Completed(past []v1alpha1.Upgrade) string {
-	for _, run := range past {
-		c := apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded)
-		if c != nil && c.Reason == v1alpha1.ReasonCompleted {
-			return run.Spec.To
-		}
+	if run := LastCompleted(past); run != nil {
+		return run.Spec.To
 	}
 	return ""
+}
+
+// LastCompleted returns the newest run that was completed, nil if there is none.
+func LastCompleted(past []v1alpha1.Upgrade) *v1alpha1.Upgrade {
+	for i := range past {
+		c := apimeta.FindStatusCondition(past[i].Status.Conditions, v1alpha1.ConditionSucceeded)
+		if c != nil && c.Reason == v1alpha1.ReasonCompleted {
+			return &past[i]
+		}
+	}
+	return nil
 }
 
 // NothingToDo tells that every component is at its target.
 func NothingToDo(spec *v1alpha1.PlanSpec) bool { return len(spec.Steps) == 0 }
 
-// pointOfNoReturn returns the first step after which objects may be stored in versions that the earlier release can't
-// read.
-func pointOfNoReturn(spec *v1alpha1.PlanSpec) string {
-	for _, c := range spec.Components {
-		moves := slices.ContainsFunc(c.TwoPhase, func(t v1alpha1.TwoPhaseCRD) bool { return t.Storage != "" })
-		if moves && c.Action != v1alpha1.ActionNone {
-			return "storage/" + c.Name + "/" + c.To
+// Resets returns the settings that an upgrade of each component resets.
+func Resets(in Input) (map[string][]settings.Change, error) {
+	out := map[string][]settings.Change{}
+	for _, r := range in.Bundle.Components {
+		name := r.Component.Name
+		changes, err := settings.Compare(settings.Input{Set: in.World.Sets[SetID(name)], New: r.Objects, Earlier: in.Earlier[name]})
+		if err != nil {
+			return nil, fmt.Errorf("compare settings of %s: %w", name, err)
+		}
+		if len(changes) > 0 {
+			out[name] = changes
 		}
 	}
-	return ""
+	return out, nil
 }
 
 // seal sets the digest over all the rest.
-func seal(spec *v1alpha1.PlanSpec) error {
-	spec.Digest = ""
-	data, err := json.Marshal(spec)
+func seal(spec *v1alpha1.PlanSpec) (err error) {
+	spec.Digest, err = Digest(spec)
+	return err
+}
+
+// Digest returns the sha256 over a plan without its digest.
+func Digest(spec *v1alpha1.PlanSpec) (string, error) {
+	bare := *spec
+	bare.Digest = ""
+	data, err := json.Marshal(&bare)
 	if err != nil {
-		return fmt.Errorf("encode the plan: %w", err)
+		return "", fmt.Errorf("encode the plan: %w", err)
 	}
 	sum := sha256.Sum256(data)
-	spec.Digest = "sha256:" + hex.EncodeToString(sum[:])
-	return nil
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
 // perStep is the stated default for the time of a step that nobody has measured here yet.

@@ -52,3 +52,10 @@ type StoredObject struct {
 	// Refused is the API server's answer to the last attempt, if that was a no.
 	Refused string
 }
+
+// FieldConflict is a field of a CRD or webhook configuration that stands in the way, as another manager owns it.
+type FieldConflict struct {
+	// Field is its path, Manager who owns it.
+	Field   string
+	Manager string
+}

@@ -217,6 +217,11 @@ type Object struct {
 	Refused string
 	// Silent tells that Refused is no answer at all: a webhook that has to be asked first did not give one.
 	Silent bool
+	// Stored tells that the API server refuses it for nothing but versions that objects may be stored in.
+	Stored bool
+	// Conflicts are fields that the wanted content does without and that stay, and make it invalid, as others own them. An
+	// apply has to take them away first.
+	Conflicts []FieldConflict
 	// Health says whether the object works; nil where that has no meaning for the kind.
 	Health *Health
 }

@@ -5,7 +5,11 @@ package live
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -22,7 +26,7 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 	if live != nil {
 		c.installers = leftOver(live.GetManagedFields())
 	}
-	applied, stale, err := r.applied(ctx, t, live)
+	applied, stale, err := r.applied(ctx, t, live, &c)
 	if t.result.Ref.Kind == "CustomResourceDefinition" && !stale {
 		// The Actuator takes a CRD over only for what would stay behind.
 		c.installers = nil
@@ -45,6 +49,7 @@ func (r *round) dryRun(ctx context.Context, t *task, live *unstructured.Unstruct
 		c.change = c.drift
 	case diagnose.ClassWebhookSilent, diagnose.ClassDenied, diagnose.ClassForbidden, diagnose.ClassInvalid:
 		c.refused, c.silent = diagnose.Words(err), diagnose.Classify(err) == diagnose.ClassWebhookSilent
+		c.stored = onlyStored(err)
 	default:
 		return comparison{}, fault(ctx, "compare "+t.result.Ref.String(), err)
 	}
@@ -61,7 +66,11 @@ func plain(u *unstructured.Unstructured) *unstructured.Unstructured {
 
 // applied returns the object as it would be after a takeover and an apply. The takeover can't be part of a dry run, so
 // what it would remove is removed in a second one, of an update. stale tells that there was something to remove.
-func (r *round) applied(ctx context.Context, t *task, live *unstructured.Unstructured) (after *unstructured.Unstructured, stale bool, err error) {
+//
+// What has to be taken away before the apply is noted in c; then the sum of all is tried as an update.
+func (r *round) applied(
+	ctx context.Context, t *task, live *unstructured.Unstructured, c *comparison,
+) (after *unstructured.Unstructured, stale bool, err error) {
 	client := r.clients.resource(t.mapping, t.result.Ref.Namespace)
 	wanted := applicable(t.wanted.Object)
 	if live != nil && !r.since.IsZero() {
@@ -70,6 +79,17 @@ func (r *round) applied(ctx context.Context, t *task, live *unstructured.Unstruc
 		}
 	}
 	dry := []string{metav1.DryRunAll}
+	if live != nil {
+		remnants, err := ownership.RemnantsOf(live, wanted)
+		if err != nil {
+			return nil, false, err
+		}
+		if remnants != nil {
+			c.conflicts = remnants.Conflicts
+			after, err = client.Update(ctx, remnants.Result, metav1.UpdateOptions{DryRun: dry, FieldManager: v1alpha1.FieldOwner})
+			return after, false, err
+		}
+	}
 	after, err = client.Apply(ctx, t.result.Ref.Name, wanted, metav1.ApplyOptions{DryRun: dry, Force: true, FieldManager: v1alpha1.FieldOwner})
 	if err != nil || live == nil {
 		return after, false, err
@@ -93,4 +113,16 @@ func applicable(u *unstructured.Unstructured) *unstructured.Unstructured {
 	c.SetResourceVersion("")
 	delete(c.Object, "status")
 	return c
+}
+
+// onlyStored tells whether a CRD is refused for nothing but versions in its status that it no longer has: once stored
+// objects are migrated it will be taken. The API server reports all faults at once.
+func onlyStored(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool {
+		return !strings.HasPrefix(c.Field, "status.storedVersions")
+	})
 }

@@ -79,10 +79,13 @@ type shared struct {
 	fleetInterval time.Duration
 	trust         time.Duration
 	parallel      int
+	// proxy leads to workload clusters whose kubeconfig names none.
+	proxy proxyFunc
 
 	mu    sync.Mutex
 	fleet fleetMemo
 	memo  *memo
+	walks walks
 	// home is the management cluster as it was read at homeAt.
 	home   world.Management
 	homeAt time.Time
@@ -104,7 +107,7 @@ func New(o Options) (*Observer, error) {
 		o.Parallel = 10
 	}
 	return &Observer{shared: &shared{
-		clients: c, clock: o.Clock, log: o.Log, fleetInterval: o.FleetInterval, trust: o.Trust, parallel: o.Parallel,
+		clients: c, clock: o.Clock, log: o.Log, fleetInterval: o.FleetInterval, trust: o.Trust, parallel: o.Parallel, proxy: o.Config.Proxy,
 		fleet: newFleetMemo(), memo: newMemo(),
 	}}, nil
 }

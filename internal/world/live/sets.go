@@ -127,6 +127,18 @@ func (r *round) set(ctx context.Context, want world.Want, members []*task) (worl
 			return world.Set{}, err
 		}
 	}
+	for _, m := range want.Migrate {
+		migrating, err := r.migrating(ctx, m)
+		if err != nil {
+			return world.Set{}, err
+		}
+		set.Migrating = append(set.Migrating, migrating)
+	}
+	if want.Lead {
+		if err := r.lead(ctx, members, set.Objects); err != nil {
+			return world.Set{}, err
+		}
+	}
 	var err error
 	set.Leftovers, err = r.leftovers(ctx, want)
 	return set, err
