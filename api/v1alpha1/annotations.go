@@ -6,7 +6,7 @@ package v1alpha1
 // Annotations that a run puts on a Cluster.
 const (
 	// PausedByAnnotation is on a Cluster that a run paused because it changed although nobody asked for it. Its value is the
-	// run's name. The run leaves it paused: a person has to look.
+	// run's name. A person has to look; an abort, or the end of a run that was resumed, puts spec.paused back.
 	PausedByAnnotation = "capstan.dev/paused-by"
 	// HeldForAnnotation is on the management cluster's own Cluster while a run moves components. Its value is the run's name.
 	// The run takes it away and puts spec.paused back when it ends.

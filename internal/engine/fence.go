@@ -72,7 +72,7 @@ func (j *journal) violated() decision {
 		owner := v1alpha1.ObjectReference(v.Owner)
 		stops = append(stops, v1alpha1.Stop{
 			Reason: v1alpha1.StopFenceViolated, Message: v.Message, Object: &owner,
-			Remedy: "find out what made the change; the cluster is paused meanwhile: unpause it by " + unpause(v.Cluster) + ", then start a new run with `capstan upgrade`, or end this one with `capstan abort`",
+			Remedy: "find out what made the change; the cluster is paused meanwhile: unpause it by " + unpause(v.Cluster) + ", then start a new run with `capstan upgrade`, or end this one with `capstan abort`, which also unpauses it unless it is the management cluster itself",
 		})
 	}
 	d := j.stop(stops)

@@ -23,6 +23,10 @@ const absent = "absent"
 //	                          │
 //	                          └─ violation ─► paused, paused-by and paused-before ─► a person decides
 //
+// Any other Cluster that a violation paused is put back in the same way once a person has decided: by an abort, or by a
+// resume after which the run comes to its end. Of the management cluster itself the nodes would be replaced under the very
+// controllers, so that one is left to a person altogether.
+//
 // Nothing but the annotations says that a Cluster is held, so a run that lost its process, or its status, puts it back all
 // the same; and so does a later run that took over from one that stopped.
 
@@ -43,20 +47,21 @@ func (j *journal) holdClusters() (d decision, open bool) {
 	return decision{}, false
 }
 
-// release puts back the first Cluster that a run held; held is false when there is none.
+// release puts back the first Cluster that a run held or paused; held is false when there is none.
 func (j *journal) release() (d decision, held bool) {
 	for i := range j.in.world.Clusters {
 		c := &j.in.world.Clusters[i]
-		if c.HeldFor == "" {
+		ref := world.Ref{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
+		own := slices.ContainsFunc(j.in.hold, func(h world.Ref) bool { return h.Namespace == ref.Namespace && h.Name == ref.Name })
+		if c.HeldFor == "" && (c.PausedBy == "" || own) {
 			continue
 		}
-		ref := world.Ref{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
 		if j.stale("Released", ref) {
 			return j.decision(kindWait, j.pace()), true
 		}
 		j.log("Released", "", heldMessage("Released", ref)+" spec.paused is as it was before the run")
 		d := j.decision(kindReleaseCluster, busy)
-		d.cluster, d.patch = j.clusterRef(ref), releasePatch(c)
+		d.cluster, d.patch = j.clusterRef(ref), releasePatch(c, own)
 		return d, true
 	}
 	return decision{}, false
@@ -105,17 +110,17 @@ func (j *journal) pause(ref world.Ref, annotation string, c *world.Cluster) deci
 	return d
 }
 
-// releasePatch puts spec.paused back. A Cluster that the fence paused in the meantime stays so.
-func releasePatch(c *world.Cluster) []byte {
-	if c.PausedBy != "" {
+// releasePatch puts spec.paused back. If the management cluster's own Cluster changed in the meantime, it stays paused.
+func releasePatch(c *world.Cluster, own bool) []byte {
+	if c.PausedBy != "" && own {
 		return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, v1alpha1.HeldForAnnotation)
 	}
 	before := "null"
 	if c.PausedBefore == "true" || c.PausedBefore == "false" {
 		before = c.PausedBefore
 	}
-	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}},"spec":{"paused":%s}}`,
-		v1alpha1.HeldForAnnotation, v1alpha1.PausedBeforeAnnotation, before)
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null,%q:null}},"spec":{"paused":%s}}`,
+		v1alpha1.HeldForAnnotation, v1alpha1.PausedByAnnotation, v1alpha1.PausedBeforeAnnotation, before)
 }
 
 // unpause is what to type to unpause a Cluster that the fence paused.

@@ -140,3 +140,50 @@ func TestChangeOfTheManagementClusterIsNotLetGo(t *testing.T) {
 		t.Errorf("the cluster has %s, want %s", got, want)
 	}
 }
+
+// TestClusterThatTheFencePausedIsPutBack is a change that nobody asked for: the run pauses the cluster, names it as long as
+// it holds it, and puts back exactly what was there once a person has decided.
+func TestClusterThatTheFencePausedIsPutBack(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before string
+		decide func(s *scenario, run *v1alpha1.Upgrade)
+	}{
+		"an abort puts back spec.paused false": {before: "false", decide: func(_ *scenario, run *v1alpha1.Upgrade) { run.Spec.Intent = v1alpha1.IntentAbort }},
+		"an abort puts back no spec.paused":    {decide: func(_ *scenario, run *v1alpha1.Upgrade) { run.Spec.Intent = v1alpha1.IntentAbort }},
+		"a resume after the change was taken back ends with it": {before: "false", decide: func(s *scenario, run *v1alpha1.Upgrade) {
+			s.cluster.Fleet[0].Owners = fleet()[0].Owners
+			run.Spec.Resumes++
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t)
+			s.cluster.Fleet = fleet()
+			s.cluster.Fleet[0].SpecPaused = tc.before
+			want := pausing(s.cluster.Fleet[0])
+			e := s.engine("first")
+			for range 6 {
+				if _, err := e.Tick(t.Context(), runName); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.cluster.Fleet[0].Owners[0].Template["spec.version"] = "v1.37.0"
+			if out, err := s.follow(t, e); err != nil || !out.Stopped {
+				t.Fatalf("follow: %+v, %v", out, err)
+			}
+			if c := s.cluster.Fleet[0]; !c.Paused || c.PausedBy != runName {
+				t.Fatalf("the cluster has %s after the change", pausing(c))
+			}
+			run := s.cluster.Run(runName)
+			tc.decide(s, run)
+			s.cluster.Start(run)
+			if out, err := s.follow(t, s.engine("second")); err != nil || !out.Ended {
+				t.Fatalf("follow: %+v, %v", out, err)
+			}
+			if got := pausing(s.cluster.Fleet[0]); got != want {
+				t.Errorf("the cluster has %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -16,14 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-const (
-	hostPausedAnnotation = "baremetalhost.metal3.io/paused"
-	// pausedByAnnotation names the run of Capstan that paused a Cluster.
-	pausedByAnnotation = "capstan.dev/paused-by"
-)
+// hostPausedAnnotation pauses one of metal3's hosts.
+const hostPausedAnnotation = "baremetalhost.metal3.io/paused"
 
 // pausesTopic finds paused objects: of Cluster API's own kinds, of whatever kinds those name as control plane,
 // infrastructure or bootstrap configuration, and the hosts under metal3's machines.
@@ -84,7 +82,11 @@ func refAt(u *unstructured.Unstructured, path ...string) (objectKey, bool) {
 // note notes the pauses of an object of a cluster.
 func (c *pauseCollector) note(u *unstructured.Unstructured, cluster string) {
 	add := func(where, value string, path ...string) {
-		p := world.Pause{Cluster: cluster, Object: world.RefOf(u), Where: where, Value: value, Run: u.GetAnnotations()[pausedByAnnotation]}
+		annotations := u.GetAnnotations()
+		p := world.Pause{
+			Cluster: cluster, Object: world.RefOf(u), Where: where, Value: value,
+			Run: cmp.Or(annotations[v1alpha1.PausedByAnnotation], annotations[v1alpha1.HeldForAnnotation]),
+		}
 		p.By, p.At = setter(u.GetManagedFields(), path...)
 		c.pauses = append(c.pauses, p)
 	}
