@@ -175,14 +175,30 @@ func (ss states) done() bool {
 	return !slices.ContainsFunc(ss, func(s state) bool { return s.progress.State != step.Done })
 }
 
-// next returns the first step that has something to change.
+// next returns the step that has something to change and the longest way to go behind it, the first one of the plan among
+// equals: what starts a controller comes before what only concludes another, and before what nobody waits for.
 func (ss states) next() step.Step {
+	var next step.Step
+	longest, way := 0, ss.way()
 	for _, s := range ss {
-		if s.ready && s.progress.State == step.Pending {
-			return s.step
+		if s.ready && s.progress.State == step.Pending && way[s.step.ID()] > longest {
+			next, longest = s.step, way[s.step.ID()]
 		}
 	}
-	return nil
+	return next
+}
+
+// way returns for each step how many steps the longest chain has that begins with it.
+func (ss states) way() map[string]int {
+	way := map[string]int{}
+	for _, s := range slices.Backward(ss) {
+		id := s.step.ID()
+		way[id]++
+		for _, need := range s.step.Needs() {
+			way[need] = max(way[need], way[id])
+		}
+	}
+	return way
 }
 
 // contested returns a step that others keep undoing.
