@@ -31,7 +31,7 @@ func TestC30_UpgradeDuringARollout(t *testing.T) {
 		}
 	})
 	t.Run("every owner that moves is listed beside it", func(t *testing.T) {
-		set := objects(t, clusterText("b"))[3]
+		set := objects(t, workloadText("b"))[3]
 		set.SetName("b-md-b")
 		set.SetNamespace("fleet")
 		if _, err := b.of(t, set).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {

@@ -4,6 +4,8 @@
 package cases
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/cli"
 )
 
 // A workload cluster of these tests is a Cluster "name" in namespace fleet, with a KubeadmControlPlane name-cp of three
@@ -23,8 +27,8 @@ const (
 	fleetVersion = "v1.35.0"
 )
 
-// clusterText is the YAML of a workload cluster.
-func clusterText(name string) string {
+// workloadText is the YAML of a workload cluster.
+func workloadText(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
 apiVersion: controlplane.cluster.x-k8s.io/v1beta2
@@ -100,7 +104,7 @@ func withClusters(t *testing.T, names ...string) *bed {
 	t.Helper()
 	b := newFleetBed(t)
 	for _, n := range names {
-		b.apply(t, clusterText(n))
+		b.apply(t, workloadText(n))
 	}
 	return b
 }
@@ -140,4 +144,11 @@ func (b *bed) ownKubeconfig(t *testing.T, cluster string) string {
 
 func deployments() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+}
+
+// capstanIn is capstan with an end: a signal would cancel ctx.
+func (b *bed) capstanIn(ctx context.Context, args ...string) result {
+	var out, errs bytes.Buffer
+	code := cli.Run(ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", b.Kubeconfig))
+	return result{stdout: out.String(), stderr: errs.String(), code: code}
 }
