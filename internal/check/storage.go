@@ -234,12 +234,12 @@ func (k movingKind) staleFields(t *Target) v1alpha1.Finding {
 		names, refs = append(names, name(f.Object)), append(refs, f.Object)
 		versions, managers = appendNew(versions, f.Version), appendNew(managers, f.Manager)
 	}
-	summary := fmt.Sprintf("%d of %s of %s have managedFields at %s (of %s), which %s does not have: %s",
-		k.Fields.Count, objects(k.Objects), k.Next.Name, strings.Join(versions, ", "), strings.Join(managers, ", "), k.title(), firstOf(names, k.Fields.Count))
+	summary := fmt.Sprintf("%d of %d objects of %s have managedFields at %s (of %s), which %s does not have: %s",
+		k.Fields.Count, k.Objects, k.Next.Name, strings.Join(versions, ", "), strings.Join(managers, ", "), k.title(), firstOf(names, k.Fields.Count))
 	if t.NoMigrate || !plans(t, k.Next.Name) {
 		o := k.Fields.First[0].Object
 		return block(summary+"; server-side apply to them fails then", fmt.Sprintf(
-			`kubectl get %s%s --show-managed-fields -o json | jq '.items[].metadata.managedFields |= map(select(.apiVersion | IN(%s)))' | kubectl replace -f -`,
+			`kubectl get %s%s --show-managed-fields -o json | jq '.items[].metadata.managedFields |= (map(select(.apiVersion | IN(%s))) | if . == [] then [{}] else . end)' | kubectl replace -f -`,
 			k.Next.Name, k.everywhere(), quoted(group(o.APIVersion), k.Next.Names())), refs...)
 	}
 	return warn(summary+"; the run repairs them", "see who applies these objects: kubectl get "+k.Next.Name+k.everywhere()+" --show-managed-fields -o yaml", refs...)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -179,6 +180,38 @@ func (b *bed) denies(t *testing.T, u *unstructured.Unstructured) func(context.Co
 	c := b.of(t, u)
 	return func(ctx context.Context) (bool, error) {
 		_, err := c.Patch(ctx, u.GetName(), types.MergePatchType, []byte(`{}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil, nil
+	}
+}
+
+// doesWhatIsSaid runs what a plan tells a person to type, where the programs for it are there.
+func (b *bed) doesWhatIsSaid(t *testing.T, r result) {
+	t.Helper()
+	for _, program := range []string{"kubectl", "jq"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the rest needs %s", program)
+		}
+	}
+	for l := range strings.SplitSeq(r.stdout, "\n") {
+		_, steps, found := strings.Cut(l, "To do: kubectl ")
+		if !found {
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "kubectl "+steps) //nolint:gosec // what a person is told to type
+		cmd.Env = append(cmd.Environ(), "KUBECONFIG="+b.Kubeconfig)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("it does not work: %v\nkubectl %s\n%s", err, steps, out)
+		}
+	}
+}
+
+// breaks tells whether server-side apply fails with an object.
+func (b *bed) breaks(t *testing.T, u *unstructured.Unstructured) func(context.Context) (bool, error) {
+	t.Helper()
+	c := b.of(t, u)
+	return func(ctx context.Context) (bool, error) {
+		patch := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"by":"gitops"}}}`, u.GetAPIVersion(), u.GetKind(), u.GetName())
+		_, err := c.Patch(ctx, u.GetName(), types.ApplyPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "x", DryRun: []string{metav1.DryRunAll}})
 		return err != nil, nil
 	}
 }
