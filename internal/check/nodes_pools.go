@@ -199,7 +199,7 @@ func nodeKnownRisk() Check {
 			var out []v1alpha1.Finding
 			for _, r := range knowledge.Match(risks, nodeFacts(w, t)) {
 				if len(r.Clusters) > 0 {
-					out = append(out, riskFinding(r))
+					out = append(out, RiskFinding(r))
 				}
 			}
 			return out
@@ -224,21 +224,4 @@ func nodeFacts(w *world.World, t *Target) knowledge.Facts {
 		f.Clusters = append(f.Clusters, k)
 	}
 	return f
-}
-
-func riskFinding(r knowledge.Risk) v1alpha1.Finding {
-	text := fmt.Sprintf("Kubernetes %s of %s", r.Kubernetes, few(r.Clusters))
-	if r.Component != "" {
-		text += fmt.Sprintf(" with %s %s", r.Component, r.Version)
-	}
-	text += ": " + r.Known.Summary
-	remedy := r.Known.Remedy
-	if r.Lowest != "" {
-		remedy = strings.TrimSuffix(fmt.Sprintf("upgrade %s to %s or later first; %s", r.Component, r.Lowest, remedy), "; ")
-	}
-	judge := block
-	if r.Known.Verdict == v1alpha1.VerdictWarn {
-		judge = warn
-	}
-	return judge(text, remedy+" ("+strings.Join(r.Known.Sources, " ")+")")
 }
