@@ -14,19 +14,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
-// versionOptions are what an operator says about versions when a plan is made.
-type versionOptions struct {
+// compatOptions are what an operator says about versions when a plan is made.
+type compatOptions struct {
 	allowPrerelease bool
 	knowledge       string
 }
 
-func (o *versionOptions) flags(f *pflag.FlagSet) {
+func (o *compatOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.allowPrerelease, "allow-prerelease", false, "allow pre-releases that the release names")
 	f.StringVar(&o.knowledge, "knowledge", "", "`FILE` with combinations of versions that are known to be bad, beside those that Capstan knows")
 }
 
 // words say the same again on a command line.
-func (o *versionOptions) words() []string {
+func (o *compatOptions) words() []string {
 	var out []string
 	if o.allowPrerelease {
 		out = append(out, "--allow-prerelease")
@@ -38,14 +38,14 @@ func (o *versionOptions) words() []string {
 }
 
 // into puts them into the options of a plan.
-func (o *versionOptions) into(d *operation.DraftOptions) error {
+func (o *compatOptions) into(d *operation.DraftOptions) error {
 	d.AllowPrerelease = o.allowPrerelease
 	risks, err := o.risks()
 	d.Knowledge = risks
 	return err
 }
 
-func (o *versionOptions) risks() ([]v1alpha1.KnownRisk, error) {
+func (o *compatOptions) risks() ([]v1alpha1.KnownRisk, error) {
 	if o.knowledge == "" {
 		return nil, nil
 	}

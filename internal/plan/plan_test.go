@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -83,7 +84,13 @@ func newFixture() *fixture {
 
 // surveyed is a survey that looked into everything and found nothing.
 func surveyed() *world.Survey {
-	s := &world.Survey{Looked: map[world.Topic]string{}, Contracts: &world.Contracts{}, Fleet: &world.Fleet{}, Nodes: &world.Nodes{}}
+	s := &world.Survey{Looked: map[world.Topic]string{}}
+	fields := reflect.ValueOf(s).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() == reflect.Pointer {
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+	}
 	for _, topic := range check.Topics(check.All()) {
 		s.Looked[topic] = ""
 	}
