@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/engine"
 	"github.com/capstan-dev/capstan/internal/event"
@@ -134,18 +136,9 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 	if err != nil {
 		return nil, fmt.Errorf("read plan %s: %w", run.Spec.Plan, err)
 	}
-	objects := platform.Objects{}
-	for _, c := range plan.Spec.Components {
-		if c.Action == v1alpha1.ActionNone {
-			continue
-		}
-		data, err := s.store.Get(ctx, c.Artifact)
-		if err != nil {
-			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
-		}
-		if objects[c.Name], err = release.DecodeObjects(data); err != nil {
-			return nil, fmt.Errorf("read the manifests of %s: %w", c.Name, err)
-		}
+	objects, err := s.manifests(ctx, plan.Spec.Components)
+	if err != nil {
+		return nil, err
 	}
 	steps, err := platform.Build(plan.Spec.Components, objects)
 	if err != nil {
@@ -164,6 +157,35 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 		w.Hold = append(w.Hold, world.Ref(c))
 	}
 	return w, nil
+}
+
+// manifests loads what a plan applies.
+func (s *Session) manifests(ctx context.Context, components []v1alpha1.PlannedComponent) (platform.Objects, error) {
+	loaded := make([][]*unstructured.Unstructured, len(components))
+	err := each(len(components), func(i int) error {
+		c := components[i]
+		if c.Action == v1alpha1.ActionNone {
+			return nil
+		}
+		data, err := s.store.Get(ctx, c.Artifact)
+		if err != nil {
+			return fmt.Errorf("read the manifests of %s: %w", c.Name, err)
+		}
+		if loaded[i], err = release.DecodeObjects(data); err != nil {
+			return fmt.Errorf("read the manifests of %s: %w", c.Name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	objects := platform.Objects{}
+	for i, c := range components {
+		if c.Action != v1alpha1.ActionNone {
+			objects[c.Name] = loaded[i]
+		}
+	}
+	return objects, nil
 }
 
 func (s *Session) tellKept(sink event.Sink) func(world.Ref, []ownership.Kept) {

@@ -153,14 +153,19 @@ func newest(runs []v1alpha1.Upgrade) string {
 
 // putArtifacts stores the rendered components and the fence's baseline: another process must be able to go on.
 func (s *Session) putArtifacts(ctx context.Context, d *Draft) (string, error) {
-	for _, c := range d.Bundle.Components {
+	err := each(len(d.Bundle.Components), func(i int) error {
+		c := d.Bundle.Components[i]
 		data, err := release.Encode(c.Objects)
 		if err != nil {
-			return "", fmt.Errorf("encode component %s: %w", c.Component.Name, err)
+			return fmt.Errorf("encode component %s: %w", c.Component.Name, err)
 		}
 		if _, err := s.store.Put(ctx, data); err != nil {
-			return "", fmt.Errorf("store component %s: %w", c.Component.Name, err)
+			return fmt.Errorf("store component %s: %w", c.Component.Name, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	data, err := d.Baseline.Encode()
 	if err != nil {
