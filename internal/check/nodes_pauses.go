@@ -72,7 +72,7 @@ func PauseWords(p world.Pause) string {
 // Unpause is the command that takes a pause away.
 func Unpause(p world.Pause) string {
 	if p.Run != "" {
-		return fmt.Sprintf("capstan status tells about run %[1]s; capstan resume or capstan abort gives back what it holds; if the run has ended: %[2]s", p.Run, unpauseByHand(p))
+		return fmt.Sprintf("capstan resume or capstan abort puts it back; if run %s has ended: %s", p.Run, unpauseByHand(p))
 	}
 	return unpauseByHand(p)
 }
@@ -85,7 +85,12 @@ func unpauseByHand(p world.Pause) string {
 	if name, is := strings.CutPrefix(p.Where, "annotation "); is {
 		return fmt.Sprintf("kubectl %sannotate %s %s %s-", at, resource(p.Object), p.Object.Name, name)
 	}
-	return fmt.Sprintf(`kubectl %spatch %s %s --type merge -p '{"spec":{"paused":null}}'`, at, resource(p.Object), p.Object.Name)
+	change := `{"spec":{"paused":null}}`
+	if p.Run != "" {
+		change = fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null,%q:null}},"spec":{"paused":null}}`,
+			v1alpha1.PausedByAnnotation, v1alpha1.HeldForAnnotation, v1alpha1.PausedBeforeAnnotation)
+	}
+	return fmt.Sprintf(`kubectl %spatch %s %s --type merge -p '%s'`, at, resource(p.Object), p.Object.Name, change)
 }
 
 // upgradeHooks are the lifecycle hooks that a change of a topology's version calls, in their order.

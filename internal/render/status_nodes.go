@@ -221,7 +221,7 @@ func (d *Nodes) poolTable() string {
 		out += t.String()
 	}
 	if left > 0 {
-		out += fmt.Sprintf("%s are settled; -o json lists them all\n", count(left, "control plane or pool"))
+		out += fmt.Sprintf("%d more control planes and pools are settled; -o json lists them all\n", left)
 	}
 	return out
 }

@@ -59,6 +59,15 @@ func blockingHooks(message string) []world.HookWait {
 			}
 		}
 	}
+	if len(out) > 0 || !strings.Contains(message, "block") {
+		return out
+	}
+	// Other versions of Cluster API put it in other words.
+	for _, hook := range regexp.MustCompile(`\b(?:Before|After)[A-Z][A-Za-z]+`).FindAllString(message, -1) {
+		if !slices.ContainsFunc(out, func(h world.HookWait) bool { return h.Hook == hook }) {
+			out = append(out, world.HookWait{Hook: hook, Message: message})
+		}
+	}
 	return out
 }
 
