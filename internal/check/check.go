@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/settings"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -40,6 +41,18 @@ type Target struct {
 	PlatformVersion string
 	// Sets are the observed objects of each component by its name.
 	Sets map[string]world.Set
+	// AllowPrerelease tells that pre-releases are meant.
+	AllowPrerelease bool
+	// NoMigrate tells that stored objects are not to be rewritten or repaired by the run.
+	NoMigrate bool
+	// Knowledge are known risks that the operator brings along.
+	Knowledge []v1alpha1.KnownRisk
+	// Settings are what an upgrade of each component resets, by its name.
+	Settings map[string][]settings.Change
+	// Installed are the components of the run that was completed last, as they were planned; none if that is not known.
+	Installed []v1alpha1.PlannedComponent
+	// Nodes is what is to become of the nodes of workload clusters; nil in a plan for the platform. A plan for nodes has no Bundle.
+	Nodes *NodeTarget
 }
 
 // Check is one question about an upgrade.
@@ -68,11 +81,17 @@ type Check struct {
 func All() []Check {
 	return slices.Concat(
 		versionChecks(),
+		knowledgeChecks(),
 		providerChecks(),
 		storageChecks(),
 		objectChecks(),
+		settingChecks(),
 		fleetChecks(),
+		selfHostedChecks(),
 		clusterChecks(),
+		webhookChecks(),
+		accessChecks(),
+		nodeChecks(),
 	)
 }
 
@@ -89,9 +108,6 @@ func For(s Scope) []Check {
 
 // Topics returns what the checks need to have looked into, each topic once.
 func Topics(checks []Check) []world.Topic {
-		webhookChecks(),
-		accessChecks(),
-		nodeChecks(),
 	var out []world.Topic
 	for _, c := range checks {
 		for _, t := range c.Needs {
@@ -112,7 +128,7 @@ func Run(checks []Check, w *world.World, t *Target) []v1alpha1.Finding {
 			out = append(out, f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b v1alpha1.Finding) int { return rank(a.Verdict) - rank(b.Verdict) })
+	slices.SortStableFunc(out, func(a, b v1alpha1.Finding) int { return Rank(a.Verdict) - Rank(b.Verdict) })
 	return out
 }
 
@@ -132,7 +148,8 @@ func (c Check) run(w *world.World, t *Target) []v1alpha1.Finding {
 	return c.Run(w, t)
 }
 
-func rank(v v1alpha1.Verdict) int {
+// Rank sorts verdicts: what blocks comes first.
+func Rank(v v1alpha1.Verdict) int {
 	switch v {
 	case v1alpha1.VerdictBlock:
 		return 0

@@ -31,11 +31,19 @@ type fake struct {
 	continues bool
 	runs      []v1alpha1.Upgrade
 	// loadErr, draftErr, startErr, followErr are returned where they are set.
-	loadErr, draftErr, startErr, followErr error
+	loadErr, draftErr, startErr, followErr, reopenErr error
+	// own tells that the open run is of the plan that is reopened.
+	own bool
+	// drafted is how the last plan was asked for.
+	drafted operation.DraftOptions
 	// end is what Follow makes of the run.
 	end func(run *v1alpha1.Upgrade)
 	// interrupt is called by Follow before it returns followErr.
 	interrupt func()
+
+	// moving is what the fleet is doing, verified what a verification finds.
+	moving   []string
+	verified *operation.Verification
 
 	writes []string
 	closed bool
@@ -48,14 +56,38 @@ func (f *fake) Load(_ context.Context, ref string) (*release.Bundle, error) {
 	return &release.Bundle{Release: &v1alpha1.Release{ObjectMeta: metav1.ObjectMeta{Name: ref}}}, nil
 }
 
-func (f *fake) Draft(_ context.Context, b *release.Bundle) (*operation.Draft, error) {
+func (f *fake) Reopen(_ context.Context, p *operation.PlanFile) (*operation.Draft, error) {
+	if f.reopenErr != nil {
+		return nil, f.reopenErr
+	}
+	return &operation.Draft{Spec: &p.Plan, Open: f.open, Own: f.own}, nil
+}
+
+func (f *fake) Draft(_ context.Context, b *release.Bundle, o operation.DraftOptions) (*operation.Draft, error) {
+	f.drafted = o
 	if f.draftErr != nil {
 		return nil, f.draftErr
 	}
 	return &operation.Draft{Spec: f.spec, Bundle: b, Open: f.open}, nil
 }
 
+func (f *fake) Settle(_ context.Context, _ time.Duration, tell func([]string)) ([]string, error) {
+	if len(f.moving) > 0 {
+		tell(f.moving)
+	}
+	return f.moving, nil
+}
+
+func (f *fake) Verify(context.Context) (*operation.Verification, error) { return f.verified, nil }
+
 func (f *fake) Continues(context.Context, *operation.Draft) (bool, error) { return f.continues, nil }
+
+func (f *fake) DraftNodes(_ context.Context, ask world.AskNodes) (*operation.NodeDraft, error) {
+	if f.draftErr != nil {
+		return nil, f.draftErr
+	}
+	return &operation.NodeDraft{Ask: ask, Clusters: []string{"default/a"}, Findings: f.spec.Findings}, nil
+}
 
 func (f *fake) Start(_ context.Context, d *operation.Draft, o operation.StartOptions) (*v1alpha1.Upgrade, error) {
 	if err := operation.Admit(d, o); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/event"
 	"github.com/capstan-dev/capstan/internal/operation"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // planner makes plans. It writes nothing.
@@ -17,9 +18,13 @@ type planner interface {
 	// Load fetches, checks and renders a release.
 	Load(ctx context.Context, ref string) (*release.Bundle, error)
 	// Draft makes a plan.
-	Draft(ctx context.Context, b *release.Bundle) (*operation.Draft, error)
+	Draft(ctx context.Context, b *release.Bundle, o operation.DraftOptions) (*operation.Draft, error)
+	// Reopen returns a saved plan if the world is still the one that it was made for.
+	Reopen(ctx context.Context, f *operation.PlanFile) (*operation.Draft, error)
 	// Continues tells whether an upgrade to the draft's release means going on with its open run.
 	Continues(ctx context.Context, d *operation.Draft) (bool, error)
+	// DraftNodes checks whether nodes could be rolled.
+	DraftNodes(ctx context.Context, ask world.AskNodes) (*operation.NodeDraft, error)
 }
 
 // runner starts and drives runs.
@@ -47,6 +52,8 @@ type reader interface {
 // session is one process at work on one management cluster; operation.Session is the real one.
 type session interface {
 	planner
+	settler
+	verifier
 	runner
 	reader
 	// Close gives the lease back.

@@ -24,39 +24,57 @@ const defaultStallLimit = 2 * time.Minute
 
 type upgradeOptions struct {
 	*global
-	release    string
+	making
+	// plan is the file of a saved plan; then no release is given.
+	plan       string
 	stallLimit time.Duration
 }
 
 func upgradeCommand(g *global) *cobra.Command {
 	o := &upgradeOptions{global: g}
 	c := &cobra.Command{
-		Use:   "upgrade RELEASE",
+		Use:   "upgrade RELEASE | upgrade --plan FILE",
 		Short: "Move the management cluster to a release, and follow until it is done",
 		Long: "Plans, asks, applies and verifies. It ends when every component is at its target, or stops and says why.\n\n" +
 			"Where a run to the same release has not ended, the upgrade goes on with it, as `capstan resume` does. After an unrequested\n" +
-			"change of the fleet, or a change that the API server refused, it plans anew from where that run stands.\n\n" + releaseHelp,
-		Args: arguments(1, 1, "a RELEASE"),
+			"change of the fleet, or a change that the API server refused, it plans anew from where that run stands.\n\n" +
+			"With --plan a saved plan is run as it is, or refused with what has moved since it was saved.\n\n" + releaseHelp,
+		Args: arguments(0, 1, "a RELEASE"),
 		RunE: runs(g, o),
 	}
+	o.making.flags(c.Flags())
+	g.offlineFlag(c.Flags())
+	c.Flags().StringVar(&o.plan, "plan", "", "run the plan that `capstan plan RELEASE --save` wrote to `FILE`")
 	c.Flags().DurationVar(&o.stallLimit, "stall-limit", defaultStallLimit, "how long nothing may move before the run stops, as `DURATION`")
 	return c
 }
 
 // Complete takes the release.
 func (o *upgradeOptions) Complete(args []string) error {
-	o.release = args[0]
+	if len(args) > 0 {
+		o.release = args[0]
+	}
 	return nil
 }
 
 // Validate refuses what can't be asked for.
 func (o *upgradeOptions) Validate() error {
+	switch {
+	case o.release == "" && o.plan == "":
+		return problem.Usage("MissingArgument", "", "capstan upgrade needs a RELEASE, or --plan FILE").WithRemedy("capstan upgrade --help")
+	case o.release != "" && o.plan != "":
+		return problem.Usage("TwoTargets", "--plan", "A saved plan holds its release: %q is one too many", o.release).
+			WithRemedy("give either RELEASE or --plan FILE")
+	case o.plan != "" && (o.keep || o.installed != ""):
+		return problem.Usage("PlanIsMade", "--plan", "How settings are handled was decided when the plan was saved").
+			WithRemedy("capstan plan RELEASE --keep-settings --save %s", o.plan)
+	}
 	if o.stallLimit < time.Second {
 		return problem.Usage("BadStallLimit", "--stall-limit", "A stall limit of %s would stop every run", o.stallLimit).WithRemedy("--stall-limit 2m")
 	}
 	if !o.yes && !o.interactive() {
 		return problem.Usage("NeedsYes", "--yes", "Nobody can be asked here: this is no terminal").
-			WithRemedy("see the plan with `%s`, then add --yes", o.prompt("plan", o.release))
+			WithRemedy("see the plan with `%s`, then add --yes", o.prompt("plan", or(o.release, "RELEASE")))
 	}
 	return nil
 }
@@ -64,7 +82,10 @@ func (o *upgradeOptions) Validate() error {
 // Run plans, asks, starts or continues, and follows.
 func (o *upgradeOptions) Run(ctx context.Context) error {
 	return o.with(ctx, func(s session) error {
-		d, err := draft(ctx, s, o.release)
+		if err := o.wait.settle(ctx, o.global, s); err != nil {
+			return err
+		}
+		d, err := o.draft(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -73,6 +94,14 @@ func (o *upgradeOptions) Run(ctx context.Context) error {
 		}
 		return o.start(ctx, s, d)
 	})
+}
+
+// draft makes the plan, or takes the saved one.
+func (o *upgradeOptions) draft(ctx context.Context, s session) (*drafted, error) {
+	if o.plan != "" {
+		return o.reopen(ctx, s)
+	}
+	return draft(ctx, s, &o.making, false)
 }
 
 // start begins a run of the plan.
@@ -85,7 +114,7 @@ func (o *upgradeOptions) start(ctx context.Context, s session, d *drafted) error
 		return o.write(&render.Summary{Plan: d.Spec, Now: o.app.clock.Now(), Next: o.prompt("status")})
 	}
 	if !o.structured() {
-		fmt.Fprintln(o.app.streams.Err, planScreen(o.global, d, o.release))
+		fmt.Fprintln(o.app.streams.Err, planScreen(o.global, d))
 	}
 	if refused != nil {
 		return refused
@@ -101,8 +130,8 @@ func (o *upgradeOptions) start(ctx context.Context, s session, d *drafted) error
 }
 
 // planScreen is the plan's screen without its last line: the next command is the one that runs.
-func planScreen(g *global, d *drafted, ref string) string {
-	text := d.document(g, ref).Text(g.style(g.app.streams.Err))
+func planScreen(g *global, d *drafted) string {
+	text := d.document(g, "").Text(g.style(g.app.streams.Err))
 	i := strings.LastIndex(strings.TrimRight(text, "\n"), "\n")
 	return strings.TrimRight(text[:max(i, 0)], "\n") + "\n"
 }
@@ -130,7 +159,15 @@ func (o *upgradeOptions) confirm(ctx context.Context, question string) error {
 			return nil
 		}
 	}
-	return problem.Blocked("NotConfirmed", "Not confirmed: nothing was changed").WithRemedy("%s", o.prompt(o.upgradeWords(o.release)...))
+	return problem.Blocked("NotConfirmed", "Not confirmed: nothing was changed").WithRemedy("%s", o.prompt(o.again()...))
+}
+
+// again are the words of this very command.
+func (o *upgradeOptions) again() []string {
+	if o.plan != "" {
+		return append([]string{"upgrade", "--plan", o.plan}, o.acceptances()...)
+	}
+	return o.words(o.global, "upgrade")
 }
 
 // line reads one line beside the caller, who may be interrupted while nobody types: reading from a terminal can't be.

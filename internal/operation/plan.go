@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -13,21 +14,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/plan"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/settings"
+	"github.com/capstan-dev/capstan/internal/store"
 )
 
-// DraftOptions say how a plan is made.
+// DraftOptions say how a plan is made. They are part of a saved plan.
 type DraftOptions struct {
 	// Installed is the release that is installed now, as the operator says; nil if they don't. It tells which settings are
 	// the operator's own where no run of Capstan does.
-	Installed *release.Bundle
+	Installed *release.Bundle `json:"-"`
 	// KeepSettings carries the operator's changes of live objects over into the release's manifests.
-	KeepSettings bool
+	KeepSettings bool `json:"keepSettings,omitempty"`
 	// Diff asks for the difference of each object that the run would change.
-	Diff bool
+	Diff bool `json:"-"`
+	// NoMigrate leaves stored objects as they are.
+	NoMigrate bool `json:"noMigrate,omitempty"`
 	// AllowPrerelease tells that pre-releases are meant.
-	AllowPrerelease bool
+	AllowPrerelease bool `json:"allowPrerelease,omitempty"`
 	// Knowledge are known risks that the operator brings along.
-	Knowledge []v1alpha1.KnownRisk
+	Knowledge []v1alpha1.KnownRisk `json:"knowledge,omitempty"`
 }
 
 // Draft is a plan that is nowhere stored yet, with what is needed to run it.
@@ -52,19 +56,15 @@ type Draft struct {
 	// earlier and snapshot are what a saved plan needs besides.
 	earlier  map[string]*settings.Earlier
 	snapshot plan.Snapshot
+	options  DraftOptions
 }
 
 // Draft makes a plan. It writes nothing to the cluster.
 func (s *Session) Draft(ctx context.Context, b *release.Bundle, o DraftOptions) (*Draft, error) {
-	past, err := s.store.Upgrades(ctx)
+	in, err := s.gather(ctx, b, o)
 	if err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
+		return nil, err
 	}
-	in := plan.Input{Bundle: b, Past: past, AllowPrerelease: o.AllowPrerelease, Knowledge: o.Knowledge}
-	if in.World, err = s.observer.Observe(ctx, plan.Wants(b, o.Diff)); err != nil {
-		return nil, fmt.Errorf("observe: %w", err)
-	}
-	in.World.Survey = s.observer.Survey(ctx, plan.Ask(b))
 	if in.Earlier, err = s.earlier(ctx, in, o.Installed); err != nil {
 		return nil, err
 	}
@@ -74,11 +74,29 @@ func (s *Session) Draft(ctx context.Context, b *release.Bundle, o DraftOptions) 
 		}
 	}
 	d, err := drafted(in)
-	if err != nil || !o.Diff {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	if d.options = o; !o.Diff {
+		return d, nil
 	}
 	d.Diff, err = s.differences(ctx, d.Spec, in)
 	return d, err
+}
+
+// gather looks at all that a plan is made from, but for what settings are compared with.
+func (s *Session) gather(ctx context.Context, b *release.Bundle, o DraftOptions) (plan.Input, error) {
+	past, err := s.store.Upgrades(ctx)
+	if err != nil {
+		return plan.Input{}, fmt.Errorf("read the history: %w", err)
+	}
+	in := plan.Input{Bundle: b, Past: past, AllowPrerelease: o.AllowPrerelease, Knowledge: o.Knowledge, NoMigrate: o.NoMigrate}
+	if in.World, err = s.observer.Observe(ctx, plan.Wants(b, o.Diff)); err != nil {
+		return in, fmt.Errorf("observe: %w", err)
+	}
+	in.World.Survey = s.observer.Survey(ctx, plan.Ask(b))
+	in.Last, err = s.last(ctx, past)
+	return in, err
 }
 
 // drafted decides, now that everything is known.
@@ -122,6 +140,22 @@ func (s *Session) keep(ctx context.Context, in plan.Input, diff bool) (plan.Inpu
 	}
 	in.World.Survey = survey
 	return in, nil
+}
+
+// last returns the plan of the run that was completed last, nil if there is none any more.
+func (s *Session) last(ctx context.Context, past []v1alpha1.Upgrade) (*v1alpha1.PlanSpec, error) {
+	run := plan.LastCompleted(past)
+	if run == nil {
+		return nil, nil
+	}
+	p, err := s.store.Plan(ctx, run.Spec.Plan)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the plan of run %s: %w", run.Name, err)
+	}
+	return &p.Spec, nil
 }
 
 // open returns the newest run that has not ended.

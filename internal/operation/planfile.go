@@ -43,6 +43,8 @@ type PlanFile struct {
 	Source string `json:"source"`
 	// Accepted are findings that were accepted when the plan was made.
 	Accepted []v1alpha1.AcceptedFinding `json:"accepted,omitempty"`
+	// Options are how the plan was asked for.
+	Options DraftOptions `json:"options"`
 	// Plan is the plan.
 	Plan v1alpha1.PlanSpec `json:"plan"`
 	// Seen is how the world was.
@@ -83,7 +85,7 @@ func (d *Draft) Save(o SaveOptions) ([]byte, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: planFileKind},
 		SavedAt:  o.At, SavedBy: o.By, Capstan: o.Capstan, Source: o.Source, Accepted: o.Accepted,
 		Plan: *d.Spec, Seen: d.snapshot, Release: d.Bundle.Release, Skipped: d.Bundle.Skipped,
-		Earlier: map[string]packedEarlier{},
+		Options: d.options, Earlier: map[string]packedEarlier{},
 	}
 	for _, r := range d.Bundle.Components {
 		data, err := r.Encode()
@@ -246,20 +248,17 @@ func (s *Session) Reopen(ctx context.Context, f *PlanFile) (*Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the saved plan: %w", err)
 	}
-	in := plan.Input{Bundle: b, Kept: map[string][]v1alpha1.KeptSetting{}}
+	in, err := s.gather(ctx, b, f.Options)
+	if err != nil {
+		return nil, err
+	}
 	if in.Earlier, err = f.earlier(); err != nil {
 		return nil, fmt.Errorf("read the saved plan: %w", err)
 	}
+	in.Kept = map[string][]v1alpha1.KeptSetting{}
 	for _, c := range f.Plan.Components {
 		in.Kept[c.Name] = c.Kept
 	}
-	if in.Past, err = s.store.Upgrades(ctx); err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
-	}
-	if in.World, err = s.observer.Observe(ctx, plan.Wants(b, false)); err != nil {
-		return nil, fmt.Errorf("observe: %w", err)
-	}
-	in.World.Survey = s.observer.Survey(ctx, plan.Ask(b))
 	now, err := drafted(in)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/diff"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -28,7 +29,7 @@ func prompt(words ...string) string { return "capstan " + strings.Join(words, " 
 func provider(name, short, kind, from, to string, action v1alpha1.Action) v1alpha1.PlannedComponent {
 	return v1alpha1.PlannedComponent{
 		Name: name, Type: v1alpha1.ComponentProvider, From: from, To: to, Action: action, Strategy: v1alpha1.StrategyRolling,
-		Artifact: "sha256:aa", Changes: 7,
+		Artifact: "sha256:aa", Changes: 7, Objects: 40,
 		Provider: &v1alpha1.ProviderIdentity{Name: short, Type: kind, Namespace: name + "-system"},
 	}
 }
@@ -96,6 +97,44 @@ func blockedSpec() *v1alpha1.PlanSpec {
 		},
 	}, spec.Findings...)
 	return spec
+}
+
+// richSpec has one of everything that a plan's screen shows.
+func richSpec() *v1alpha1.PlanSpec {
+	spec := blockedSpec()
+	deployment := v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "cluster-api-system", Name: "manager"}
+	core := &spec.Components[1]
+	core.Kept = []v1alpha1.KeptSetting{{
+		Object: deployment, Setting: "feature gate ClusterTopology of container manager", Value: "true", Release: "false",
+	}}
+	core.Replace = []v1alpha1.ObjectReference{{APIVersion: "v1", Kind: "Service", Namespace: "cluster-api-system", Name: "webhook"}}
+	var behind []v1alpha1.ObjectReference
+	for i := range 8 {
+		name := "settings-" + string(rune('a'+i))
+		core.Prune = append(core.Prune, v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "cluster-api-system", Name: "old-" + name})
+		behind = append(behind, v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "cert-manager", Name: name})
+	}
+	spec.Findings = append(spec.Findings,
+		v1alpha1.Finding{ID: "CAP-OBJECTS", Verdict: v1alpha1.VerdictWarn, Summary: "8 objects are shared with another release", Objects: behind},
+		v1alpha1.Finding{
+			ID: "CAP-NAMED", Verdict: v1alpha1.VerdictWarn, Objects: behind, Remedy: "nothing",
+			Summary: "8 of 20 objects are not at v2: ConfigMap cert-manager/settings-a, ConfigMap cert-manager/settings-b, and 6 more",
+		})
+	return spec
+}
+
+func entries() []diff.Entry {
+	return []diff.Entry{
+		{
+			Component: "cluster-api", Kind: diff.Change, Object: world.Ref{APIVersion: "v1", Kind: "Secret", Namespace: "cluster-api-system", Name: "creds"},
+			Text: "--- live/cluster-api-system/Secret/creds\n+++ release/cluster-api-system/Secret/creds\n@@ -1,4 +1,4 @@\n apiVersion: v1\n data:\n" +
+				"-  password: '*** (sha256 0a0b0c0d)'\n+  password: '*** (sha256 01020304)'\n kind: Secret\n",
+		},
+		{
+			Component: "cluster-api", Kind: diff.Remove, Object: world.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "cluster-api-system", Name: "old"},
+			Text: "--- live/cluster-api-system/ConfigMap/old\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-apiVersion: v1\n-kind: ConfigMap\n",
+		},
+	}
 }
 
 // doneSpec has nothing to do.

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // screens are all documents, by the name of their golden file.
 func screens() map[string]Document {
 	now := at(30).Time
-	blocked := blockedSpec()
+	blocked, rich := blockedSpec(), richSpec()
 	accepted := []v1alpha1.AcceptedFinding{{ID: "CAP-FLEET-AT-REST", Reason: "the cluster is being deleted"}}
 	paused := runWith(3)
 	paused.Spec.Intent = v1alpha1.IntentPause
@@ -38,6 +38,9 @@ func screens() map[string]Document {
 		"plan-accepted":  &Plan{Name: "plan-dd", Spec: blocked, Blocking: check.Blocking(blocked.Findings, accepted), Accepted: accepted, Next: prompt("plan", "rel")},
 		"plan-under-way": &Plan{Name: "plan-dd", Spec: readySpec(), Refusal: "Run a to v1.12.0 has not ended", Next: prompt("plan", "rel")},
 		"plan-goes-on":   &Plan{Name: "plan-dd", Spec: readySpec(), Goes: stoppedRun(), Next: prompt("upgrade", "rel")},
+		"plan-rich":      &Plan{Name: "plan-dd", Spec: rich, Blocking: check.Blocking(rich.Findings, nil), Refusal: "x", Next: prompt("plan", "rel")},
+		"plan-diff":      &Plan{Name: "plan-dd", Spec: readySpec(), Diff: entries(), Next: prompt("upgrade", "--plan", "file")},
+		"plan-saved":     &Plan{Name: "plan-dd", Spec: readySpec(), Noted: []string{"there are 7 Machines, there were 6: nothing in the plan depends on that"}, Next: prompt("upgrade", "--plan", "file")},
 		"plan-nothing":   &Plan{Name: "plan-dd", Spec: doneSpec(), Next: prompt("status")},
 
 		"status-first":    &Status{World: management("v1.13.4", "v1.13.4"), Now: now, Next: prompt},
