@@ -34,7 +34,7 @@ func refusedObjects() Check {
 						// CAP-CRD-STORED-VERSION says more.
 					case o.Refused != "":
 						out = append(out, block(fmt.Sprintf("The API server refuses %s of %s: %s", o.Ref, name, o.Refused),
-							"correct the manifest, or what refuses it (a policy, a webhook, a missing permission)", o.Ref))
+							refusalRemedy(o), o.Ref))
 					case o.Terminating && o.Ref.Kind != "Namespace": // CAP-TERMINATING tells more of namespaces
 						out = append(out, goingObject(o, name))
 					}
@@ -43,6 +43,25 @@ func refusedObjects() Check {
 			return out
 		},
 	}
+}
+
+// refusalRemedy says where to look at what refuses an object: a policy or a webhook that the answer names, or the manifest.
+func refusalRemedy(o world.Object) string {
+	quoted := func(after, quote string) string {
+		_, rest, found := strings.Cut(o.Refused, after+quote)
+		name, _, closed := strings.Cut(rest, quote)
+		if !found || !closed || strings.ContainsAny(name, " \n") {
+			return ""
+		}
+		return name
+	}
+	if name := quoted("ValidatingAdmissionPolicy ", "'"); name != "" {
+		return fmt.Sprintf("kubectl get validatingadmissionpolicy %s -o yaml says what it asks for; correct the manifest, or have the policy changed", name)
+	}
+	if name := quoted("admission webhook ", `"`); name != "" {
+		return fmt.Sprintf("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B40 %s shows whose webhook it is; correct the manifest, or what the webhook protects", name)
+	}
+	return "correct the manifest, or what refuses it (a policy, a webhook, a missing permission)"
 }
 
 func goingObject(o world.Object, component string) v1alpha1.Finding {

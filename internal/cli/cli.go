@@ -57,7 +57,7 @@ func (a *app) run(ctx context.Context, args []string) problem.Exit {
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
-	err := root.ExecuteContext(ctx)
+	called, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return problem.ExitDone
 	}
@@ -65,7 +65,7 @@ func (a *app) run(ctx context.Context, args []string) problem.Exit {
 	if !g.read { // the flags were perhaps not read to their end
 		g.output = guessOutput(args)
 	}
-	a.report(g, err, p)
+	a.report(g, err, complete(p, called.CommandPath()))
 	return p.Exit
 }
 

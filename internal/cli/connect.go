@@ -27,7 +27,7 @@ func (a *app) connectCluster(g *global) (session, error) {
 	}
 	g.host = config.Host
 	config.Wrap(transport.Wrap(a.clock))
-	s, err := operation.Connect(operation.Options{Config: config, Clock: a.clock})
+	s, err := operation.Connect(operation.Options{Config: config, Clock: a.clock, Offline: g.offline})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type global struct {
 	yes        bool
 	accept     []string
 	noColor    bool
+	// offline is set by the commands that load a release.
+	offline bool
 
 	// read tells that all flags were read.
 	read bool
@@ -43,6 +45,11 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.BoolVar(&g.yes, "yes", false, "do not ask before the first change")
 	f.StringArrayVar(&g.accept, "accept", nil, "accept a finding by its ID with a reason, as `ID=REASON`; may be repeated, and is recorded")
 	f.BoolVar(&g.noColor, "no-color", false, "no colours; NO_COLOR in the environment does the same")
+}
+
+// offlineFlag is for the commands that load a release.
+func (g *global) offlineFlag(f *pflag.FlagSet) {
+	f.BoolVar(&g.offline, "offline", false, "use only what is on this machine and in the cluster: a release that names a URL or a registry is refused")
 }
 
 func (g *global) complete() error {

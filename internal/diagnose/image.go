@@ -37,10 +37,18 @@ func (d podDiagnosis) image(s corev1.ContainerStatus, w *corev1.ContainerStateWa
 		said = strings.TrimPrefix(said+" ("+raw+")", " ")
 	}
 	if said == "" {
-		said = "no reason is given (" + w.Reason + ")"
+		said = "no reason is given"
 	}
 	return d.cause(v1alpha1.StopImageNotFound, !answer.passing, fmt.Sprintf("%s: %s", answer.remedy, image),
-		"can't pull image %s for its container %s on node %s: %s", image, s.Name, d.pod.Spec.NodeName, said)
+		"can't pull image %s for its container %s on node %s (%s): %s", image, s.Name, d.pod.Spec.NodeName, steady(w.Reason), said)
+}
+
+// steady gives the two reasons between which a kubelet goes to and fro one name, so that the cause stays the same.
+func steady(reason string) string {
+	if reason == "ErrImagePull" {
+		return "ImagePullBackOff"
+	}
+	return reason
 }
 
 // registryWords is what a registry's answer means.

@@ -94,25 +94,25 @@ func TestPod(t *testing.T) {
 		"an image the registry does not have is named with the registry's words": {
 			pod: waiting("ImagePullBackOff", `Back-off pulling image "`+image+`": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: `+image+`: not found`),
 			want: cause(v1alpha1.StopImageNotFound, true,
-				who+"can't pull image "+image+" for its container manager on node node-1: the registry does not have it (failed to pull and unpack image: "+image+": not found)",
+				who+"can't pull image "+image+" for its container manager on node node-1 (ImagePullBackOff): the registry does not have it (failed to pull and unpack image: "+image+": not found)",
 				"make the image available: "+image),
 		},
 		"a refused pull asks for credentials": {
 			pod: waiting("ErrImagePull", "unauthorized: authentication required"),
 			want: cause(v1alpha1.StopImageNotFound, true,
-				who+"can't pull image "+image+" for its container manager on node node-1: the registry refuses it: the image is missing or the credentials are wrong (unauthorized: authentication required)",
+				who+"can't pull image "+image+" for its container manager on node node-1 (ImagePullBackOff): the registry refuses it: the image is missing or the credentials are wrong (unauthorized: authentication required)",
 				"make the image available or fix the registry's credentials: "+image),
 		},
 		"an unreachable registry may come back by itself": {
 			pod: waiting("ErrImagePull", "dial tcp 10.0.0.1:443: connect: connection refused"),
 			want: cause(v1alpha1.StopImageNotFound, false,
-				who+"can't pull image "+image+" for its container manager on node node-1: the registry can't be reached (dial tcp 10.0.0.1:443: connect: connection refused)",
+				who+"can't pull image "+image+" for its container manager on node node-1 (ImagePullBackOff): the registry can't be reached (dial tcp 10.0.0.1:443: connect: connection refused)",
 				"make the registry reachable from the node: "+image),
 		},
 		"a back-off without words is still definite": {
 			pod: waiting("ImagePullBackOff", `Back-off pulling image "`+image+`"`),
 			want: cause(v1alpha1.StopImageNotFound, true,
-				who+"can't pull image "+image+" for its container manager on node node-1: no reason is given (ImagePullBackOff)",
+				who+"can't pull image "+image+" for its container manager on node node-1 (ImagePullBackOff): no reason is given",
 				"make the image available or fix the registry's credentials: "+image),
 		},
 		"a name that is none": {

@@ -21,14 +21,14 @@ func ReplicaSet(rs *appsv1.ReplicaSet) []world.Cause {
 			continue
 		}
 		ref := world.Ref{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: rs.Namespace, Name: rs.Name}
-		return []world.Cause{podsRefused(ref, c.Message)}
+		return []world.Cause{PodsRefused(ref, c.Message)}
 	}
 	return nil
 }
 
-// podsRefused explains an answer to a controller that wanted to create a Pod. It is text only: the controller put it
+// PodsRefused explains an answer to a controller that wanted to create a Pod. It is text only: the controller put it
 // into a condition.
-func podsRefused(ref world.Ref, message string) world.Cause {
+func PodsRefused(ref world.Ref, message string) world.Cause {
 	c := world.Cause{Reason: v1alpha1.StopRejected, Object: ref, Definite: true}
 	said := fmt.Sprintf("%s can't create its Pods: ", ref)
 	text := short(message, 300)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/problem"
@@ -51,6 +52,10 @@ type Fetcher struct {
 	MaxBytes int64
 	// Parallel is how many sources are fetched at a time; 0 stands for 4.
 	Parallel int
+	// Offline allows only sources on this machine and in the cluster.
+	Offline bool
+	// Clock measures how long a busy server is waited for; nil stands for the real time.
+	Clock clock.Clock
 	// Releases finds releases in the cluster by name; nil means that there is no cluster to look in.
 	Releases Releases
 	// ConfigMaps finds ConfigMaps in the cluster; nil means that there is no cluster to look in.

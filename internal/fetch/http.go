@@ -27,9 +27,12 @@ func (f *Fetcher) download(parent context.Context, src v1alpha1.Source) ([]byte,
 		return nil, problem.Usage(release.ReasonBadSource, "", "%s is not an https or http address", release.Describe(src)).WithCause(err)
 	}
 	request.Header.Set("User-Agent", "capstan")
-	response, err := f.client().Do(request)
+	response, refused, err := f.get(ctx, request)
 	if err != nil {
 		return nil, f.unreachable(parent, release.Describe(src), err)
+	}
+	if refused != "" {
+		return nil, unreachable(release.Describe(src), refused, nil)
 	}
 	defer func() { _ = response.Body.Close() }() // Only reads were made.
 	if response.StatusCode != http.StatusOK {

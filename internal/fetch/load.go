@@ -50,6 +50,9 @@ func (f *Fetcher) load(ctx context.Context, from found) (*release.Bundle, error)
 	if err := release.Validate(from.release, from.where); err != nil {
 		return nil, err
 	}
+	if err := f.offline(from); err != nil {
+		return nil, err
+	}
 	skipped, err := f.resolve(from)
 	if err != nil {
 		return nil, err
@@ -232,6 +235,9 @@ func (f *Fetcher) findFile(dir, name string) (found, error) {
 
 // findArtifact pulls a release with the files that it names by path.
 func (f *Fetcher) findArtifact(ctx context.Context, ref string) (found, error) {
+	if f.Offline {
+		return found{}, notLocal(ref)
+	}
 	files, err := f.pull(ctx, v1alpha1.Source{OCI: ref})
 	if err != nil {
 		return found{}, err

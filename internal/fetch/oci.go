@@ -122,6 +122,8 @@ func registryAnswer(answer *transport.Error) string {
 		return "the registry has no such tag or digest"
 	case has(transport.NameUnknownErrorCode):
 		return "the registry has no such repository"
+	case answer.StatusCode == http.StatusTooManyRequests:
+		return "the registry answers 429 Too Many Requests: it allows no more for now"
 	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
 		return "the registry refuses access, log in to it first, for example with \"docker login\""
 	}

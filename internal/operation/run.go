@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/release"
 	"github.com/capstan-dev/capstan/internal/store"
+	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // StartOptions are what the operator decides when a run starts.
@@ -42,13 +43,21 @@ func Admit(d *Draft, o StartOptions) error {
 		if more := len(blocking) - 1; more > 0 {
 			message += fmt.Sprintf(" (and %d more)", more)
 		}
-		return problem.Blocked(first.ID, "%s", message).WithRemedy("%s", first.Remedy)
+		return problem.Blocked(first.ID, "%s", message).WithRemedy("%s", first.Remedy).WithObject(about(first, d.Spec))
 	}
 	if d.Open != nil && moving(d.Open) {
 		return problem.Blocked("RunUnderWay", "Run %s to %s has not ended", d.Open.Name, d.Open.Spec.To).
 			WithRemedy("go on with it by `capstan resume`, or end it by `capstan abort`")
 	}
 	return nil
+}
+
+// about is what a finding is about: its first object, or else the release.
+func about(f v1alpha1.Finding, spec *v1alpha1.PlanSpec) string {
+	if len(f.Objects) > 0 {
+		return world.Ref(f.Objects[0]).String()
+	}
+	return "Release " + spec.Release.Name
 }
 
 // known refuses accepted findings that were not found or can't be accepted: a typing error must not look like consent.

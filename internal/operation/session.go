@@ -36,6 +36,8 @@ type Options struct {
 	Config *rest.Config
 	// Clock tells the time.
 	Clock clock.WithTicker
+	// Offline keeps to releases that are whole on this machine and in the cluster.
+	Offline bool
 }
 
 // Session is one process at work on one management cluster.
@@ -44,6 +46,7 @@ type Session struct {
 	clock    clock.WithTicker
 	store    *store.Store
 	lease    *store.Lease
+	offline  bool
 	observer *live.Observer
 	// surveyed is what the last status saw of the nodes, at surveyedAt.
 	surveyed   *world.Survey
@@ -60,7 +63,7 @@ func Connect(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &Session{config: o.Config, clock: o.Clock, store: st, observer: obs, lease: st.Lease(store.LeaseOptions{})}, nil
+	return &Session{config: o.Config, clock: o.Clock, store: st, observer: obs, lease: st.Lease(store.LeaseOptions{}), offline: o.Offline}, nil
 }
 
 // Close gives the lease back.
@@ -73,7 +76,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // Load fetches, checks and renders a release: everything or nothing.
 func (s *Session) Load(ctx context.Context, ref string) (*release.Bundle, error) {
-	return (&fetch.Fetcher{Releases: s.store, ConfigMaps: s.store}).Load(ctx, ref)
+	return (&fetch.Fetcher{Releases: s.store, ConfigMaps: s.store, Offline: s.offline, Clock: s.clock}).Load(ctx, ref)
 }
 
 // Runs returns all runs, newest first.

@@ -36,6 +36,8 @@ const (
 type Error struct {
 	// Reason is stable and CamelCase, for scripts.
 	Reason string `json:"reason"`
+	// Object is what it is about: "Kind namespace/name", a file, or the command. Where nobody says, the command line does.
+	Object string `json:"object,omitempty"`
 	// Message is one sentence that names the object.
 	Message string `json:"message"`
 	// Remedy is the next step, something to type where possible.
@@ -77,6 +79,12 @@ func Blocked(reason, format string, args ...any) *Error {
 // WithRemedy returns e with the next step set.
 func (e *Error) WithRemedy(format string, args ...any) *Error {
 	e.Remedy = fmt.Sprintf(format, args...)
+	return e
+}
+
+// WithObject returns e with what it is about.
+func (e *Error) WithObject(object string) *Error {
+	e.Object = object
 	return e
 }
 

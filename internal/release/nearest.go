@@ -16,6 +16,13 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
+// Close tells whether two different words are so alike that one was most likely typed for the other. Letters that changed
+// places count as two; of very short words nothing can be told.
+func Close(a, b string) bool {
+	shorter := min(len(a), len(b))
+	return a != b && shorter >= 4 && distance(a, b) <= max(1, (shorter+1)/3)
+}
+
 // distance counts the letters to insert, delete or replace to get from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

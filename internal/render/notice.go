@@ -118,6 +118,9 @@ func Fault(s Style, p *problem.Error) string {
 	} else {
 		fmt.Fprintf(&b, "%s %s\n", s.bad("Error:"), p.Message)
 	}
+	if p.Object != "" && p.Exit != problem.ExitInterrupted && !strings.Contains(p.Message, p.Object) && !strings.HasPrefix(p.Where, p.Object) {
+		fmt.Fprintf(&b, "  About: %s\n", p.Object)
+	}
 	if p.Where != "" {
 		fmt.Fprintf(&b, "  Where: %s\n", p.Where)
 	}

@@ -36,10 +36,13 @@ func (d *Stopped) Text(s Style) string {
 
 // Problem returns the stop as an error with its exit code.
 func (d *Stopped) Problem() *problem.Error {
-	p := &problem.Error{Reason: string(ResultStopped), Message: "Run " + d.Run.Name + " stopped", Exit: problem.ExitFailed}
+	p := &problem.Error{Reason: string(ResultStopped), Message: "Run " + d.Run.Name + " stopped", Object: "Upgrade " + d.Run.Name, Exit: problem.ExitFailed}
 	if len(d.Run.Status.Stops) > 0 {
 		first := d.Run.Status.Stops[0]
 		p.Reason, p.Message, p.Remedy = first.Reason, first.Message, first.Remedy
+		if first.Object != nil {
+			p.Object = objectName(*first.Object)
+		}
 	}
 	return p
 }

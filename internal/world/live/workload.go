@@ -53,6 +53,8 @@ type workloadState struct {
 	revision string
 	// failure is why the controller gave up, if it says so.
 	failure string
+	// refused is why its controller can't make Pods, if the Deployment says so.
+	refused string
 	sets    []*appsv1.ReplicaSet
 	pods    []*corev1.Pod
 }
@@ -125,6 +127,9 @@ func (w *workloadState) deployment(u *unstructured.Unstructured) error {
 	for _, c := range s.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
 			w.failure = c.Message
+		}
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			w.refused = c.Message
 		}
 	}
 	return nil

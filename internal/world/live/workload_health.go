@@ -6,6 +6,7 @@ package live
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -59,7 +60,15 @@ func (w *workloadState) causes(f diagnose.Facts) []world.Cause {
 			old = append(old, c)
 		}
 	}
+	if len(causes) == 0 && w.refused != "" {
+		causes = []world.Cause{diagnose.PodsRefused(w.ref, w.refused)}
+	}
 	causes = diagnose.Sort(append(causes, old...))
+	for i := range causes {
+		if name := w.ref.String(); !strings.Contains(causes[i].Message, name) {
+			causes[i].Message = name + ": " + causes[i].Message
+		}
+	}
 	if len(causes) == 0 && w.failure != "" {
 		causes = []world.Cause{{
 			Reason: v1alpha1.StopNotReady, Message: w.ref.String() + " does not come up: " + w.failure, Object: w.ref, Definite: w.rollout.oneRun,

@@ -159,7 +159,7 @@ func TestC22_PolicyWebhookBlocksTheAPIServer(t *testing.T) {
 			if tc.verdict == v1alpha1.VerdictBlock {
 				b.refused(t, r)
 			}
-			b.typed(t, f.Remedy)
+			b.typePatch(t, f.Remedy)
 			if f := findingOf(t, b.capstan(t, "plan", dir, "-o", "json"), id); f != nil {
 				t.Errorf("after the patch of the remedy there is still: %s", f.Summary)
 			}
@@ -200,8 +200,8 @@ func findingsOf(t *testing.T, r result) []v1alpha1.Finding {
 	return plan.Spec.Findings
 }
 
-// typed does what a remedy of the form `kubectl patch KIND NAME --type=json -p 'PATCH'` says, after a shell has read it.
-func (b *bed) typed(t *testing.T, remedy string) {
+// typePatch does what a remedy of the form `kubectl patch KIND NAME --type=json -p 'PATCH'` says, after a shell has read it.
+func (b *bed) typePatch(t *testing.T, remedy string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+strings.TrimPrefix(remedy, "kubectl patch ")).Output()
 	if err != nil {
