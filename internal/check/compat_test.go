@@ -416,7 +416,7 @@ func TestKnownRisks(t *testing.T) {
 				t.Fatalf("%d findings, want %d: %v", len(got), len(tc.want), got)
 			}
 			for i, pieces := range tc.want {
-				for _, piece := range strings.Split(pieces, "|") {
+				for piece := range strings.SplitSeq(pieces, "|") {
 					if !strings.Contains(got[i], piece) {
 						t.Errorf("%q does not say %q", got[i], piece)
 					}

@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed knowledge.yaml
-var builtIn []byte //nolint:gochecknoglobals // go:embed has no other form
+var builtIn []byte
 
 // file is the content of a knowledge file.
 type file struct {

@@ -112,14 +112,14 @@ func checkConfigMap(f *faults, at string, c v1alpha1.ConfigMapSource) {
 
 // Make sure that a repository can be looked into for a component: it is laid out by provider.
 func checkRepository(f *faults, at string, c v1alpha1.Component) {
-	path := child(child(at, "source"), "repository")
-	checkPath(f, path, c.Source.Repository)
+	where := child(child(at, "source"), "repository")
+	checkPath(f, where, c.Source.Repository)
 	if c.Source.Digest != "" {
 		f.add(child(child(at, "source"), "digest"), ReasonBadDigest, "a repository has many versions and so no digest").
 			next("give path and digest instead if the content must not change")
 	}
 	if c.Type != v1alpha1.ComponentProvider {
-		f.add(path, ReasonBadSource, "only providers can come from a repository, component %q is of type %s", c.Name, c.Type)
+		f.add(where, ReasonBadSource, "only providers can come from a repository, component %q is of type %s", c.Name, c.Type)
 	}
 	if c.Metadata != nil {
 		f.add(child(at, "metadata"), ReasonBadSource, "the metadata of component %q is in the repository already", c.Name).next("leave metadata out")
