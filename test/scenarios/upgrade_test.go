@@ -38,10 +38,13 @@ func TestPlatformUpgrade(t *testing.T) {
 		bed.Want(t, b.Capstan(t.Context(), "upgrade", release), 2, "--yes")
 	})
 
+	began := time.Now()
 	t.Run("the upgrade ends with the proof", func(t *testing.T) {
 		r := b.Capstan(t.Context(), "upgrade", release, "--yes")
 		bed.Want(t, r, 0, "6 of 6", "v1.13.4", "v1.14.2", "cluster-api", "default/fleet-1")
 	})
+
+	t.Run("C23 providers move in Cluster API's order, each once the one before is healthy", func(t *testing.T) { providerOrder(t, b, began) })
 
 	t.Run("clusterctl reads the new version", func(t *testing.T) {
 		r := b.Sandbox(t.Context(), "clusterctl", "--", "upgrade", "plan")

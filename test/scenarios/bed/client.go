@@ -40,6 +40,12 @@ func (b *Bed) PatchDeployment(t *testing.T, namespace, name, patch string) {
 // Dynamic returns a client of one resource in namespace default.
 func (b *Bed) Dynamic(t *testing.T, group, version, resource string) dynamic.ResourceInterface {
 	t.Helper()
+	return b.Cluster(t).Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace("default")
+}
+
+// Cluster returns a client of every resource.
+func (b *Bed) Cluster(t *testing.T) dynamic.Interface {
+	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", b.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -48,5 +54,5 @@ func (b *Bed) Dynamic(t *testing.T, group, version, resource string) dynamic.Res
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace("default")
+	return c
 }
