@@ -68,9 +68,9 @@ func begins(t *testing.T, got []string, want ...string) {
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
-	for i := range got {
-		if !strings.HasPrefix(got[i], want[i]) {
-			t.Errorf("finding is %q, want it to begin with %q", got[i], want[i])
+	for i, w := range want {
+		if g := got[i]; !strings.HasPrefix(g, w) {
+			t.Errorf("finding is %q, want it to begin with %q", g, w)
 		}
 	}
 }

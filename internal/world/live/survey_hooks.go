@@ -49,7 +49,7 @@ func blockingHooks(message string) []world.HookWait {
 				line = list
 			}
 		}
-		for _, part := range strings.Split(strings.TrimSpace(line), "; ") {
+		for part := range strings.SplitSeq(strings.TrimSpace(line), "; ") {
 			m := name.FindStringSubmatch(part)
 			switch {
 			case m != nil:

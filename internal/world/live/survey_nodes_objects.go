@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 // surveyedControlPlane reads a control plane of any kind; what only kubeadm's have stays empty for others.
 func surveyedControlPlane(u *unstructured.Unstructured) *world.ControlPlane {
 	config := []string{"spec", "kubeadmConfigSpec", "clusterConfiguration"}
-	at := func(path ...string) string { return stringAt(u, append(config[:len(config):len(config)], path...)...) }
+	at := func(path ...string) string { return stringAt(u, append(slices.Clip(config), path...)...) }
 	_, configures, _ := unstructured.NestedMap(u.Object, config...)
 	_, skips := u.GetAnnotations()[skipDNSAnnotation]
 	return &world.ControlPlane{

@@ -169,7 +169,7 @@ func TestWhoSetAField(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, fields string, hour int) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC))
-		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	by, at := setter([]metav1.ManagedFieldsEntry{
 		entry("old", `{"f:spec":{"f:paused":{}}}`, 1), entry("new", `{"f:spec":{"f:paused":{}}}`, 2), entry("other", `{"f:spec":{"f:replicas":{}}}`, 3),

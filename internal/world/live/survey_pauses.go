@@ -54,9 +54,13 @@ func (c *pauseCollector) see(u *unstructured.Unstructured) {
 	}
 	c.note(u, cluster)
 	for _, path := range [][]string{
-		{"spec", "infrastructureRef"}, {"spec", "controlPlaneRef"}, {"spec", "bootstrap", "configRef"},
-		{"spec", "machineTemplate", "infrastructureRef"}, {"spec", "machineTemplate", "spec", "infrastructureRef"},
-		{"spec", "template", "spec", "infrastructureRef"}, {"spec", "template", "spec", "bootstrap", "configRef"},
+		{"spec", "infrastructureRef"},
+		{"spec", "controlPlaneRef"},
+		{"spec", "bootstrap", "configRef"},
+		{"spec", "machineTemplate", "infrastructureRef"},
+		{"spec", "machineTemplate", "spec", "infrastructureRef"},
+		{"spec", "template", "spec", "infrastructureRef"},
+		{"spec", "template", "spec", "bootstrap", "configRef"},
 	} {
 		if key, found := refAt(u, path...); found {
 			c.kinds[key.kind], c.users[key] = true, cluster
@@ -105,7 +109,7 @@ func setter(managed []metav1.ManagedFieldsEntry, path ...string) (string, time.T
 	var by string
 	var at time.Time
 	for _, m := range managed {
-		if m.FieldsV1 == nil || !owns(m.FieldsV1.Raw, path) {
+		if m.FieldsV1 == nil || !owns(m.FieldsV1.GetRawBytes(), path) {
 			continue
 		}
 		if by == "" || m.Time != nil && m.Time.After(at) {

@@ -14,8 +14,10 @@ func TestC62_EvenNumberOfStackedEtcdMembers(t *testing.T) {
 	workers := func(name string) pool { return pool{name: name, version: "v1.33.4", replicas: 1} }
 	b.fleetCluster(t, "four", "", controlPlane{version: "v1.33.4", replicas: 4}, workers("four-w"))
 	b.fleetCluster(t, "two", "", controlPlane{version: "v1.33.4", replicas: 2}, workers("two-w"))
-	b.fleetCluster(t, "external", "", controlPlane{version: "v1.33.4", replicas: 4,
-		config: "etcd: {external: {endpoints: [https://10.0.0.1:2379], caFile: /a, certFile: /b, keyFile: /c}}\n"}, workers("external-w"))
+	b.fleetCluster(t, "external", "", controlPlane{
+		version: "v1.33.4", replicas: 4,
+		config: "etcd: {external: {endpoints: [https://10.0.0.1:2379], caFile: /a, certFile: /b, keyFile: /c}}\n",
+	}, workers("external-w"))
 	b.fleetCluster(t, "surge", "", controlPlane{version: "v1.33.4", replicas: 1, more: "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}\n"}, workers("surge-w"))
 	b.fleetCluster(t, "five", "", controlPlane{version: "v1.33.4", replicas: 5}, workers("five-w"))
 

@@ -15,8 +15,8 @@ type pool struct {
 	replicas      int
 	// nodes is the version that its nodes report; empty is version.
 	nodes string
-	// more is YAML for the spec of the MachineDeployment, status for its status.
-	more, status string
+	// more is YAML for the spec of the MachineDeployment.
+	more string
 	// template is YAML for the spec of the KubeadmConfigTemplate's template, empty for none.
 	template string
 	// unsettled tells that the status is not that of a finished roll.
