@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/check"
 	"github.com/capstan-dev/capstan/internal/plan"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/storage"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -85,9 +86,8 @@ func newFixture() *fixture {
 // surveyed is a survey that looked into everything and found nothing.
 func surveyed() *world.Survey {
 	s := &world.Survey{Looked: map[world.Topic]string{}}
-	fields := reflect.ValueOf(s).Elem()
-	for i := range fields.NumField() {
-		if f := fields.Field(i); f.Kind() == reflect.Pointer {
+	for _, f := range reflect.ValueOf(s).Elem().Fields() {
+		if f.Kind() == reflect.Pointer {
 			f.Set(reflect.New(f.Type().Elem()))
 		}
 	}
@@ -95,6 +95,18 @@ func surveyed() *world.Survey {
 		s.Looked[topic] = ""
 	}
 	return s
+}
+
+// stored adds what a survey found for a CRD.
+func (f *fixture) stored(k world.StoredKind, next, live *unstructured.Unstructured) {
+	var errNext, errLive error
+	if k.Next, errNext = storage.Read(next); errNext != nil {
+		panic(errNext)
+	}
+	if k.Live, errLive = storage.Read(live); errLive != nil {
+		panic(errLive)
+	}
+	f.world.Survey.Stored.Kinds = append(f.world.Survey.Stored.Kinds, k)
 }
 
 func (f *fixture) compute(t *testing.T) *v1alpha1.PlanSpec {
@@ -231,11 +243,14 @@ func TestCompute(t *testing.T) {
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardCA},
 			wantSteps: []string{"crds/core/v1.14.2", "webhooks/core/v1.14.2", "storage/core/v1.14.2", "record/core/v1.14.2"},
 		},
-		"a stored version that vanishes blocks": {
-			given:      func(f *fixture) { f.meet(crd("v2"), crd("v1"), nil) },
+		"a stored version that vanishes without one that stays blocks": {
+			given: func(f *fixture) {
+				f.meet(crd("v2"), crd("v1"), nil)
+				f.stored(world.StoredKind{Objects: 3, ReadAt: "v1"}, crd("v2"), crd("v1"))
+			},
 			wantAction: v1alpha1.ActionUpgrade, wantStrategy: v1alpha1.StrategyRolling, wantHazards: []string{plan.HazardOldWebhook},
 			wantSteps:    []string{"crds/core/v1.14.2", "webhooks/core/v1.14.2", "record/core/v1.14.2"},
-			wantFindings: []string{"Block CAP-CRD-STORED-VERSION"},
+			wantFindings: []string{"Block CAP-CRD-STORED-VERSION", "Unknown CAP-CRD-SCHEMA"},
 		},
 		"a Service that can't be changed in place is replaced": {
 			given: func(f *fixture) {
