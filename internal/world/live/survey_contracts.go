@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,7 +71,40 @@ func (s *surveyor) providerMetadata(ctx context.Context) ([]world.ProviderMetada
 			Version: cmp.Or(m.Labels[configMapVersionLabel], m.Name), Text: text,
 		})
 	}
+	named, err := s.namedMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, named...)
 	slices.SortFunc(out, func(a, b world.ProviderMetadata) int { return cmp.Compare(a.Source, b.Source) })
+	return slices.CompactFunc(out, func(a, b world.ProviderMetadata) bool { return a.Source == b.Source }), nil
+}
+
+// namedMetadata reads the ConfigMaps that are found by their names: the operator takes the name for the version where there is
+// no label for it, and leaves all other labels to people.
+func (s *surveyor) namedMetadata(ctx context.Context) ([]world.ProviderMetadata, error) {
+	providers, _, err := s.inventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []world.ProviderMetadata
+	for _, p := range providers {
+		if p.Namespace == "" || p.Version == "" {
+			continue
+		}
+		u, err := s.clients.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(p.Namespace).Get(ctx, p.Version, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fault(ctx, "read the ConfigMap of provider "+p.ManifestLabel, err)
+		}
+		if text := stringAt(u, "data", configMapMetadataKey); text != "" {
+			out = append(out, world.ProviderMetadata{
+				Source: "ConfigMap " + p.Namespace + "/" + p.Version, Name: p.Name, Type: p.Type, Version: p.Version, Text: text,
+			})
+		}
+	}
 	return out, nil
 }
 

@@ -73,6 +73,15 @@ func TestC04_LaggingProviderIsRefusedOnceItsContractIsDropped(t *testing.T) {
 	b.refused(t, b.capstan(t, "upgrade", dir, "--yes"), said...)
 }
 
+func TestC04_LaggingProviderIsKnownByAConfigMapNamedByVersion(t *testing.T) {
+	b := newBed(t, apitest.Options{})
+	b.installed(t, coreProvider("v1.12.0", ""), infraProvider("v0.9.0", ""))
+	b.apply(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: v0.9.0, namespace: x-system, labels: {provider-components: x}}\ndata:\n  metadata: |\n%s",
+		indent(seriesOf("0.9 v1beta1"), "    ")))
+	dir := writeRelease(t, "v1.1.0", "", coreProvider("v1.15.0", seriesOf("1.15 v1beta3")))
+	b.refused(t, b.capstan(t, "plan", dir), "CAP-CONTRACT", "infrastructure-x v0.9.0", "no release found for contract v1beta3 in ConfigMap x-system/v0.9.0")
+}
+
 func TestC04_LaggingProviderIsKnownByTheLabelsOfItsCRDs(t *testing.T) {
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.12.0", ""), infraProvider("v0.9.0", ""))
