@@ -37,19 +37,33 @@ func keyOf(u *unstructured.Unstructured) objectKey {
 	return objectKey{kind: u.GroupVersionKind().GroupKind(), namespace: u.GetNamespace(), name: u.GetName()}
 }
 
+// bareCluster is a Cluster without its owners and Machines.
+type bareCluster struct {
+	world.Cluster
+
+	apiVersion string
+	// controlPlane is what the Cluster names as its control plane; the zero value if it names none.
+	controlPlane objectKey
+}
+
+// ownerPart is an owner of Machines with what it is found by.
+type ownerPart struct {
+	world.Owner
+
+	key objectKey
+	// cluster is namespace/name of the Cluster of workers; empty for control planes, which Clusters name themselves.
+	cluster string
+}
+
 // assemble puts the picture of the fleet together, sorted.
 func assemble(p fleetParts) []world.Cluster {
-	controlPlanes := map[objectKey]*unstructured.Unstructured{}
-	for i := range p.controlPlanes {
-		controlPlanes[keyOf(&p.controlPlanes[i])] = &p.controlPlanes[i]
+	controlPlanes := map[objectKey]world.Owner{}
+	for _, o := range p.controlPlanes {
+		controlPlanes[o.key] = o.Owner
 	}
 	owners := map[string][]world.Owner{}
-	for _, list := range [][]unstructured.Unstructured{p.deployments, p.pools, p.sets} {
-		for i := range list {
-			if owner, cluster := workerOwner(&list[i]); cluster != "" {
-				owners[cluster] = append(owners[cluster], owner)
-			}
-		}
+	for _, o := range slices.Concat(p.workers...) {
+		owners[o.cluster] = append(owners[o.cluster], o.Owner)
 	}
 	machines := map[string][]machine{}
 	for _, m := range p.machines {
@@ -57,7 +71,21 @@ func assemble(p fleetParts) []world.Cluster {
 	}
 	var out []world.Cluster
 	for i := range p.clusters {
-		out = append(out, clusterOf(&p.clusters[i], controlPlanes, owners, machines))
+		c := &p.clusters[i]
+		controlPlane, found := controlPlanes[c.controlPlane]
+		if found {
+			c.Owners = append(c.Owners, controlPlane)
+			c.Version = cmp.Or(controlPlane.Template["spec.version"], c.Version)
+		}
+		c.Owners = append(c.Owners, owners[c.Key()]...)
+		slices.SortStableFunc(c.Owners, func(a, b world.Owner) int {
+			return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.Ref.Name, b.Ref.Name))
+		})
+		for _, m := range machines[c.Key()] {
+			c.Machines = append(c.Machines, m.in(c.apiVersion, controlPlane.Ref))
+		}
+		slices.SortFunc(c.Machines, func(a, b world.Machine) int { return cmp.Compare(a.Name, b.Name) })
+		out = append(out, c.Cluster)
 	}
 	slices.SortFunc(out, func(a, b world.Cluster) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -65,37 +93,24 @@ func assemble(p fleetParts) []world.Cluster {
 	return out
 }
 
-func clusterOf(u *unstructured.Unstructured, controlPlanes map[objectKey]*unstructured.Unstructured, owners map[string][]world.Owner, machines map[string][]machine) world.Cluster {
-	_, annotated := u.GetAnnotations()[pausedAnnotation]
-	c := world.Cluster{
+func bareClusterOf(u *unstructured.Unstructured) bareCluster {
+	annotations := u.GetAnnotations()
+	_, annotated := annotations[pausedAnnotation]
+	c := bareCluster{apiVersion: u.GetAPIVersion(), Cluster: world.Cluster{
 		Namespace:  u.GetNamespace(),
 		Name:       u.GetName(),
 		UID:        string(u.GetUID()),
 		Paused:     annotated || boolAt(u, "spec", "paused"),
 		Deleting:   u.GetDeletionTimestamp() != nil,
-		SpecPaused: specPaused(u), PausedBy: u.GetAnnotations()[v1alpha1.PausedByAnnotation], HeldFor: u.GetAnnotations()[v1alpha1.HeldForAnnotation],
-		PausedBefore: u.GetAnnotations()[v1alpha1.PausedBeforeAnnotation], ResourceVersion: u.GetResourceVersion(),
+		SpecPaused: specPaused(u), PausedBy: annotations[v1alpha1.PausedByAnnotation], HeldFor: annotations[v1alpha1.HeldForAnnotation],
+		PausedBefore: annotations[v1alpha1.PausedBeforeAnnotation], ResourceVersion: u.GetResourceVersion(),
 		Version: stringAt(u, "spec", "topology", "version"),
 
 		TopologyVersion: stringAt(u, "spec", "topology", "version"),
-	}
-	var controlPlane world.Ref
+	}}
 	if key, named := controlPlaneOf(u); named {
-		if cp := controlPlanes[key]; cp != nil {
-			owner := controlPlaneOwner(cp)
-			controlPlane = owner.Ref
-			c.Owners = append(c.Owners, owner)
-			c.Version = cmp.Or(stringAt(cp, "spec", "version"), c.Version)
-		}
+		c.controlPlane = key
 	}
-	c.Owners = append(c.Owners, owners[c.Key()]...)
-	slices.SortStableFunc(c.Owners, func(a, b world.Owner) int {
-		return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.Ref.Name, b.Ref.Name))
-	})
-	for _, m := range machines[c.Key()] {
-		c.Machines = append(c.Machines, m.in(u.GetAPIVersion(), controlPlane))
-	}
-	slices.SortFunc(c.Machines, func(a, b world.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return c
 }
 
@@ -117,18 +132,18 @@ func controlPlaneOf(cluster *unstructured.Unstructured) (objectKey, bool) {
 
 // controlPlaneOwner reads a control plane of any kind. What else makes it replace Machines, the kubeadm configuration for
 // one, is kept apart: a conversion may write it differently without any change of meaning.
-func controlPlaneOwner(u *unstructured.Unstructured) world.Owner {
+func controlPlaneOwner(u *unstructured.Unstructured) ownerPart {
 	o := ownerOf(u)
 	o.put("spec.version", stringAt(u, "spec", "version"))
 	o.put("spec.machineTemplate.spec.infrastructureRef.name",
 		cmp.Or(stringAt(u, "spec", "machineTemplate", "spec", "infrastructureRef", "name"), stringAt(u, "spec", "machineTemplate", "infrastructureRef", "name")))
 	o.put("spec.rollout.after", cmp.Or(stringAt(u, "spec", "rollout", "after"), stringAt(u, "spec", "rolloutAfter")))
 	o.Config = controlPlaneConfig(u)
-	return o.Owner
+	return ownerPart{Owner: o.Owner, key: keyOf(u)}
 }
 
-// workerOwner reads a MachineDeployment, MachinePool or MachineSet, and tells namespace/name of its Cluster.
-func workerOwner(u *unstructured.Unstructured) (world.Owner, string) {
+// workerOwner reads a MachineDeployment, MachinePool or MachineSet.
+func workerOwner(u *unstructured.Unstructured) ownerPart {
 	o := ownerOf(u)
 	template := func(path ...string) string {
 		return stringAt(u, append([]string{"spec", "template", "spec"}, path...)...)
@@ -140,11 +155,11 @@ func workerOwner(u *unstructured.Unstructured) (world.Owner, string) {
 	o.put("spec.template.spec.failureDomain", template("failureDomain"))
 	o.put("spec.rollout.after", cmp.Or(stringAt(u, "spec", "rollout", "after"), stringAt(u, "spec", "rolloutAfter")))
 	o.Config = workerConfig(u)
-	cluster := cmp.Or(stringAt(u, "spec", "clusterName"), u.GetLabels()[clusterLabel])
-	if cluster == "" {
-		return world.Owner{}, ""
+	part := ownerPart{Owner: o.Owner, key: keyOf(u)}
+	if cluster := cmp.Or(stringAt(u, "spec", "clusterName"), u.GetLabels()[clusterLabel]); cluster != "" {
+		part.cluster = u.GetNamespace() + "/" + cluster
 	}
-	return o.Owner, u.GetNamespace() + "/" + cluster
+	return part
 }
 
 // ownerBuilder puts the fields of a template together. Paths are v1beta2's whichever version is read, so that a change

@@ -18,8 +18,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// capiGroup is Cluster API's own group.
-const capiGroup = "cluster.x-k8s.io"
+const (
+	// capiGroup is Cluster API's own group.
+	capiGroup = "cluster.x-k8s.io"
+	// fleetShare is how many times as long as its reading took a picture of the fleet is kept.
+	fleetShare = 10
+)
 
 // fleetMemo is what is remembered of the fleet between observations.
 type fleetMemo struct {
@@ -29,12 +33,12 @@ type fleetMemo struct {
 	// versions is the API version that each kind was first read in. References keep it, so that an object is the same one
 	// to the fence when another version becomes the preferred one in the middle of a run.
 	versions map[schema.GroupKind]string
-	// machines holds what only a Machine's full object tells, by UID.
-	machines map[string]machineFacts
+	// took is how long the last reading took.
+	took time.Duration
 }
 
 func newFleetMemo() fleetMemo {
-	return fleetMemo{versions: map[schema.GroupKind]string{}, machines: map[string]machineFacts{}}
+	return fleetMemo{versions: map[schema.GroupKind]string{}}
 }
 
 // observeFleet puts the Clusters and Machines into w, read anew if the last reading is old enough.
@@ -44,13 +48,14 @@ func newFleetMemo() fleetMemo {
 func (r *round) observeFleet(ctx context.Context, w *world.World) error {
 	m := &r.fleet
 	defer func() { w.Management.ClusterAPIVersion = r.clusterAPIVersion() }()
-	if !r.fleetAnew && !m.at.IsZero() && r.at.Sub(m.at) < r.fleetInterval && !r.at.Before(m.at) {
+	if !r.fleetAnew && !m.at.IsZero() && r.at.Sub(m.at) < r.patience() && !r.at.Before(m.at) {
 		w.Clusters, w.FleetAt = m.clusters, m.at
 		return nil
 	}
+	begin := r.clock.Now()
 	clusters, err := r.readFleet(ctx)
 	if err == nil {
-		m.clusters, m.at = clusters, r.at
+		m.clusters, m.at, m.took = clusters, r.at, r.clock.Now().Sub(begin)
 		w.Clusters, w.FleetAt = clusters, r.at
 		return nil
 	}
@@ -61,6 +66,15 @@ func (r *round) observeFleet(ctx context.Context, w *world.World) error {
 	return nil
 }
 
+// patience is how long a reading of the fleet is good. A big fleet takes the API server seconds to put together: reading it
+// is to be a small part of what it does.
+func (r *round) patience() time.Duration {
+	if r.fleetInterval < 0 {
+		return 0
+	}
+	return max(r.fleetInterval, fleetShare*r.fleet.took)
+}
+
 // clusterAPIVersion is what references to Clusters and Machines say; empty while Cluster API is not served.
 func (r *round) clusterAPIVersion() string {
 	r.memo.mu.Lock()
@@ -68,13 +82,11 @@ func (r *round) clusterAPIVersion() string {
 	return r.fleet.versions[schema.GroupKind{Group: capiGroup, Kind: "Cluster"}]
 }
 
-// fleetParts are the objects that a picture of the fleet is put together from.
+// fleetParts are what a picture of the fleet is put together from.
 type fleetParts struct {
-	clusters      []unstructured.Unstructured
-	controlPlanes []unstructured.Unstructured
-	deployments   []unstructured.Unstructured
-	pools         []unstructured.Unstructured
-	sets          []unstructured.Unstructured
+	clusters      []bareCluster
+	controlPlanes []ownerPart
+	workers       [][]ownerPart
 	machines      []machine
 }
 
@@ -82,7 +94,8 @@ type fleetParts struct {
 func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	var p fleetParts
 	var err error
-	if p.clusters, err = r.readKind(ctx, schema.GroupKind{Group: capiGroup, Kind: "Cluster"}, metav1.ListOptions{}); err != nil {
+	all := metav1.ListOptions{}
+	if p.clusters, err = readKind(ctx, r, schema.GroupKind{Group: capiGroup, Kind: "Cluster"}, all, bareClusterOf); err != nil {
 		return nil, err
 	}
 	if len(p.clusters) == 0 {
@@ -94,14 +107,19 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	}
 	// A MachineSet that a MachineDeployment made is no owner of its own.
 	alone := metav1.ListOptions{LabelSelector: "!" + deploymentLabel}
+	workers := []struct {
+		kind string
+		opts metav1.ListOptions
+	}{{"MachineDeployment", all}, {"MachinePool", all}, {"MachineSet", alone}}
+	p.workers = make([][]ownerPart, len(workers))
 	err = together(
 		func() (err error) { p.controlPlanes, err = r.controlPlanes(ctx, p.clusters); return err },
-		func() (err error) {
-			p.deployments, err = r.readCAPI(ctx, "MachineDeployment", metav1.ListOptions{})
-			return err
+		func() error {
+			return forEach(len(workers), r.parallel, func(i int) (err error) {
+				p.workers[i], err = readKind(ctx, r, schema.GroupKind{Group: capiGroup, Kind: workers[i].kind}, workers[i].opts, workerOwner)
+				return err
+			})
 		},
-		func() (err error) { p.pools, err = r.readCAPI(ctx, "MachinePool", metav1.ListOptions{}); return err },
-		func() (err error) { p.sets, err = r.readCAPI(ctx, "MachineSet", alone); return err },
 	)
 	if err != nil {
 		return nil, err
@@ -109,19 +127,21 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	return assemble(p), nil
 }
 
-func (r *round) readCAPI(ctx context.Context, kind string, opts metav1.ListOptions) ([]unstructured.Unstructured, error) {
-	return r.readKind(ctx, schema.GroupKind{Group: capiGroup, Kind: kind}, opts)
-}
-
-// readKind lists all objects of a kind; none if the kind is not served.
-func (r *round) readKind(ctx context.Context, gk schema.GroupKind, opts metav1.ListOptions) ([]unstructured.Unstructured, error) {
-	var out []unstructured.Unstructured
+// readKind lists all objects of a kind; none if the kind is not served. Each is reduced to what counts before the next page
+// is read, so that a big fleet is never held as a whole.
+func readKind[T any](ctx context.Context, r *round, gk schema.GroupKind, opts metav1.ListOptions, reduce func(*unstructured.Unstructured) T) ([]T, error) {
+	var out []T
 	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
-		out, err = list(ctx, r.clients.resource(m, ""), opts)
-		for i := range out {
-			out[i].Object[readAs] = m.GroupVersionKind.Version
-			out[i].SetAPIVersion(apiVersion)
-		}
+		out, err = paged(opts, func(opts metav1.ListOptions) ([]T, string, error) {
+			page, next, err := r.clients.leanList(ctx, m, opts)
+			reduced := make([]T, 0, len(page))
+			for i := range page {
+				page[i].Object[readAs] = m.GroupVersionKind.Version
+				page[i].SetAPIVersion(apiVersion)
+				reduced = append(reduced, reduce(&page[i]))
+			}
+			return reduced, next, err
+		})
 		return err
 	})
 	return out, err
@@ -190,16 +210,16 @@ func rank(m *apimeta.RESTMapping, apiVersion string) int {
 }
 
 // controlPlanes lists all objects of the kinds that Clusters name as their control planes.
-func (r *round) controlPlanes(ctx context.Context, clusters []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+func (r *round) controlPlanes(ctx context.Context, clusters []bareCluster) ([]ownerPart, error) {
 	var kinds []schema.GroupKind
 	for i := range clusters {
-		if ref, found := controlPlaneOf(&clusters[i]); found && !slices.Contains(kinds, ref.kind) {
-			kinds = append(kinds, ref.kind)
+		if kind := clusters[i].controlPlane.kind; kind.Kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
 		}
 	}
-	found := make([][]unstructured.Unstructured, len(kinds))
+	found := make([][]ownerPart, len(kinds))
 	err := forEach(len(kinds), r.parallel, func(i int) (err error) {
-		found[i], err = r.readKind(ctx, kinds[i], metav1.ListOptions{})
+		found[i], err = readKind(ctx, r, kinds[i], metav1.ListOptions{}, controlPlaneOwner)
 		return err
 	})
 	return slices.Concat(found...), err

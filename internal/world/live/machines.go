@@ -5,8 +5,9 @@ package live
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,179 +16,158 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// fullGets is up to how many Machines are read one by one rather than by another list of all.
-const fullGets = 25
-
-// machine is a Machine's metadata together with what only its full object tells.
+// machine is what a picture of the fleet needs of a Machine. A page of them is reduced to it before the next is read.
 type machine struct {
-	metadata *metav1.ObjectMeta
-	cluster  string
-	facts    machineFacts
+	name, uid, cluster string
+	version            string
+	deleting           bool
+	remediated         bool
+	labels             machineLabels
+	// controller is the Machine's controller in the Machine's own namespace; without a name if it has none.
+	controller world.Ref
 }
 
-// machineFacts is what only a Machine's full object tells. A change of spec changes the generation, so facts of the
-// present generation are true; a health check's verdict is in the status, and is read again while the Machine goes.
-type machineFacts struct {
-	generation int64
-	version    string
-	remediated bool
+// machineLabels are Cluster API's labels that say whose a Machine is.
+type machineLabels struct {
+	isControlPlane                      bool
+	controlPlane, deployment, set, pool string
 }
 
-// machines reads all Machines. The first time it reads them in full; later only their metadata, which takes a tenth of
-// the bytes, and in full those that are new, changed or being deleted.
+// leanMachine is the part of a Machine that is decoded. Managed fields and most of the status, which are nine tenths of it,
+// are passed over.
+type leanMachine struct {
+	Metadata struct {
+		Name              string                  `json:"name"`
+		Namespace         string                  `json:"namespace"`
+		UID               string                  `json:"uid"`
+		Labels            map[string]string       `json:"labels"`
+		Annotations       map[string]string       `json:"annotations"`
+		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+		DeletionTimestamp string                  `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		Version string `json:"version"`
+	} `json:"spec"`
+	Status struct {
+		leanConditions
+		V1Beta2    leanConditions `json:"v1beta2"`
+		Deprecated struct {
+			V1Beta1 leanConditions `json:"v1beta1"`
+		} `json:"deprecated"`
+	} `json:"status"`
+}
+
+// leanConditions are conditions in any API version's words.
+type leanConditions struct {
+	Conditions []struct {
+		Type   string `json:"type"`
+		Status string `json:"status"`
+	} `json:"conditions"`
+}
+
+func (c leanConditions) has(conditionType, status string) bool {
+	for _, condition := range c.Conditions {
+		if condition.Type == conditionType && condition.Status == status {
+			return true
+		}
+	}
+	return false
+}
+
+// machines reads all Machines, in full: the API server has to put together as much for their metadata alone.
 func (r *round) machines(ctx context.Context) ([]machine, error) {
 	var out []machine
 	err := r.acrossVersions(ctx, schema.GroupKind{Group: capiGroup, Kind: "Machine"}, func(m *apimeta.RESTMapping, _ string) (err error) {
-		if len(r.fleet.machines) == 0 {
-			out, err = r.fullMachines(ctx, m)
-			return err
-		}
-		out, err = r.machinesByMetadata(ctx, m)
+		out, err = paged(metav1.ListOptions{}, func(opts metav1.ListOptions) ([]machine, string, error) {
+			return r.machinePage(ctx, m, opts)
+		})
 		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[string]machineFacts, len(out))
-	for _, m := range out {
-		known[string(m.metadata.UID)] = m.facts
-	}
-	r.fleet.machines = known
-	return out, nil
-}
-
-func (r *round) fullMachines(ctx context.Context, m *apimeta.RESTMapping) ([]machine, error) {
-	from := r.clients.resource(m, "")
-	return paged(metav1.ListOptions{}, func(opts metav1.ListOptions) ([]machine, string, error) {
-		page, err := from.List(ctx, opts)
-		if err != nil {
-			return nil, "", err
-		}
-		out := make([]machine, 0, len(page.Items))
-		for i := range page.Items {
-			out = append(out, fullMachine(&page.Items[i]))
-		}
-		return out, page.GetContinue(), nil
-	})
-}
-
-func (r *round) machinesByMetadata(ctx context.Context, m *apimeta.RESTMapping) ([]machine, error) {
-	from := r.clients.metadataOf(m, "")
-	var unknown []int
-	out, err := paged(metav1.ListOptions{}, func(opts metav1.ListOptions) ([]machine, string, error) {
-		page, err := from.List(ctx, opts)
-		if err != nil {
-			return nil, "", err
-		}
-		out := make([]machine, 0, len(page.Items))
-		for i := range page.Items {
-			meta := &page.Items[i].ObjectMeta
-			out = append(out, machine{metadata: slim(meta), cluster: clusterKey(meta), facts: r.fleet.machines[string(meta.UID)]})
-		}
-		return out, page.GetContinue(), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, machine := range out {
-		if machine.facts.generation != machine.metadata.Generation || machine.metadata.DeletionTimestamp != nil {
-			unknown = append(unknown, i)
-		}
-	}
-	if len(unknown) > fullGets {
-		return r.fullMachines(ctx, m)
-	}
-	err = forEach(len(unknown), r.parallel, func(i int) error {
-		at := &out[unknown[i]]
-		full, err := r.clients.resource(m, at.metadata.Namespace).Get(ctx, at.metadata.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			// It went in between; the next reading will not have it.
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if full.GetUID() == at.metadata.UID {
-			*at = fullMachine(full)
-		}
-		return nil
 	})
 	return out, err
 }
 
-func fullMachine(u *unstructured.Unstructured) machine {
-	meta := slim(&metav1.ObjectMeta{
-		Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), Generation: u.GetGeneration(),
-		Labels: u.GetLabels(), Annotations: u.GetAnnotations(), OwnerReferences: u.GetOwnerReferences(), DeletionTimestamp: u.GetDeletionTimestamp(),
-	})
-	return machine{metadata: meta, cluster: clusterKey(meta), facts: machineFacts{
-		generation: u.GetGeneration(),
-		version:    stringAt(u, "spec", "version"),
-		remediated: conditionIs(u, "OwnerRemediated", "False"),
-	}}
+func (r *round) machinePage(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) ([]machine, string, error) {
+	raw, err := r.clients.page(ctx, m, opts)
+	if err != nil {
+		return nil, "", err
+	}
+	var list struct {
+		listHead
+		Items []leanMachine `json:"items"`
+	}
+	if err := decodePage(raw, &list, &list.listHead); err != nil {
+		return nil, "", fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
+	}
+	out := make([]machine, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, list.Items[i].reduced())
+	}
+	return out, list.Metadata.Continue, nil
 }
 
-// slim keeps what a picture of the fleet needs; managed fields are most of a Machine's metadata.
-func slim(m *metav1.ObjectMeta) *metav1.ObjectMeta {
-	return &metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Generation: m.Generation,
-		Labels: m.Labels, Annotations: m.Annotations, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
+func (l *leanMachine) reduced() machine {
+	m := machine{
+		name: l.Metadata.Name, uid: l.Metadata.UID, cluster: l.Metadata.Namespace + "/" + l.Metadata.Labels[clusterLabel],
+		version: l.Spec.Version, deleting: l.Metadata.DeletionTimestamp != "",
+		labels: labelsOfMachine(l.Metadata.Labels), controller: controllerOf(l.Metadata.Namespace, l.Metadata.OwnerReferences),
+	}
+	_, asked := l.Metadata.Annotations[remediateAnnotation]
+	const condition, verdict = "OwnerRemediated", "False"
+	m.remediated = asked || l.Status.has(condition, verdict) || l.Status.V1Beta2.has(condition, verdict) || l.Status.Deprecated.V1Beta1.has(condition, verdict)
+	return m
+}
+
+func labelsOfMachine(labels map[string]string) machineLabels {
+	_, isControlPlane := labels[controlPlaneLabel]
+	return machineLabels{
+		isControlPlane: isControlPlane, controlPlane: labels[controlPlaneNameLabel],
+		deployment: labels[deploymentLabel], set: labels[setLabel], pool: labels[poolLabel],
 	}
 }
 
-func clusterKey(m *metav1.ObjectMeta) string { return m.Namespace + "/" + m.Labels[clusterLabel] }
-
-// in returns the Machine as part of a Cluster with the given control plane. apiVersion is the one that owners of
-// Cluster API's own kinds have in references.
-func (m machine) in(apiVersion string, controlPlane world.Ref) world.Machine {
-	_, asked := m.metadata.Annotations[remediateAnnotation]
-	return world.Machine{
-		Name:       m.metadata.Name,
-		UID:        string(m.metadata.UID),
-		Owner:      m.owner(apiVersion, controlPlane),
-		Version:    m.facts.version,
-		Deleting:   m.metadata.DeletionTimestamp != nil,
-		Remediated: asked || m.facts.remediated,
-	}
-}
-
-// owner finds what the Machine goes back to: by Cluster API's labels, which name the MachineDeployment behind a
-// MachineSet, or else by its controller.
-func (m machine) owner(apiVersion string, controlPlane world.Ref) world.Ref {
-	labels, ns := m.metadata.Labels, m.metadata.Namespace
-	controller := metav1.GetControllerOf(m.metadata)
-	if _, is := labels[controlPlaneLabel]; is {
-		if controlPlane.Name != "" {
-			return controlPlane
+// controllerOf returns the controller among owners.
+func controllerOf(namespace string, owners []metav1.OwnerReference) world.Ref {
+	for _, o := range owners {
+		if o.Controller != nil && *o.Controller {
+			return world.Ref{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: namespace, Name: o.Name}
 		}
-		if controller == nil {
-			return world.Ref{Namespace: ns, Name: labels[controlPlaneNameLabel]}
-		}
-	}
-	for _, by := range []struct{ label, kind string }{
-		{deploymentLabel, "MachineDeployment"}, {setLabel, "MachineSet"}, {poolLabel, "MachinePool"},
-	} {
-		if name := labels[by.label]; name != "" {
-			return world.Ref{APIVersion: apiVersion, Kind: by.kind, Namespace: ns, Name: name}
-		}
-	}
-	if controller != nil {
-		return world.Ref{APIVersion: controller.APIVersion, Kind: controller.Kind, Namespace: ns, Name: controller.Name}
 	}
 	return world.Ref{}
 }
 
-// conditionIs tells whether an object has a condition with a status, in metav1 conditions or those of older API versions.
-func conditionIs(u *unstructured.Unstructured, conditionType, status string) bool {
-	for _, path := range [][]string{
-		{"status", "conditions"}, {"status", "v1beta2", "conditions"}, {"status", "deprecated", "v1beta1", "conditions"},
-	} {
-		conditions, _, _ := unstructured.NestedSlice(u.Object, path...)
-		for _, c := range conditions {
-			if m, ok := c.(map[string]any); ok && m["type"] == conditionType && m["status"] == status {
-				return true
-			}
+// in returns the Machine as part of a Cluster with the given control plane. apiVersion is the one that owners of
+// Cluster API's own kinds have in references.
+func (m machine) in(apiVersion string, controlPlane world.Ref) world.Machine {
+	namespace, _, _ := strings.Cut(m.cluster, "/")
+	return world.Machine{
+		Name: m.name, UID: m.uid, Owner: machineOwner(namespace, m.labels, m.controller, apiVersion, controlPlane),
+		Version: m.version, Deleting: m.deleting, Remediated: m.remediated,
+	}
+}
+
+// ownerOfMachine is machineOwner for a whole object that is not part of a control plane.
+func ownerOfMachine(u *unstructured.Unstructured) world.Ref {
+	namespace := u.GetNamespace()
+	return machineOwner(namespace, labelsOfMachine(u.GetLabels()), controllerOf(namespace, u.GetOwnerReferences()), "", world.Ref{})
+}
+
+// machineOwner finds what a Machine goes back to: by Cluster API's labels, which name the MachineDeployment behind a
+// MachineSet, or else by its controller.
+func machineOwner(namespace string, labels machineLabels, controller world.Ref, apiVersion string, controlPlane world.Ref) world.Ref {
+	if labels.isControlPlane {
+		if controlPlane.Name != "" {
+			return controlPlane
+		}
+		if controller.Name == "" {
+			return world.Ref{Namespace: namespace, Name: labels.controlPlane}
 		}
 	}
-	return false
+	for _, by := range []struct{ name, kind string }{
+		{labels.deployment, "MachineDeployment"}, {labels.set, "MachineSet"}, {labels.pool, "MachinePool"},
+	} {
+		if by.name != "" {
+			return world.Ref{APIVersion: apiVersion, Kind: by.kind, Namespace: namespace, Name: by.name}
+		}
+	}
+	return controller
 }

@@ -150,7 +150,7 @@ func (c *nodeCollector) machine(u *unstructured.Unstructured) {
 	if _, is := u.GetLabels()[controlPlaneLabel]; is {
 		key.kind = controlPlaneKind
 	} else {
-		owner := fullMachine(u).owner("", world.Ref{})
+		owner := ownerOfMachine(u)
 		key.kind, key.name = owner.Kind, owner.Name
 	}
 	if c.machines[key] == nil {
