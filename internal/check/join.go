@@ -36,11 +36,11 @@ func joinConfigurations() Check {
 				if j.Owner.Kind != "KubeadmControlPlane" || reads(reader, j) {
 					continue
 				}
-				make := block
+				verdict := block
 				if !moves {
-					make = warn
+					verdict = warn
 				}
-				out = append(out, make(
+				out = append(out, verdict(
 					fmt.Sprintf("Machine %s/%s of cluster %s would be replaced: its %s lacks spec.joinConfiguration.controlPlane although it joined",
 						j.Config.Namespace, j.Machine, j.Cluster, j.Config),
 					fmt.Sprintf("kubectl patch kubeadmconfig -n %s %s --type merge -p '{\"spec\":{\"joinConfiguration\":{\"controlPlane\":{}}}}'", j.Config.Namespace, j.Config.Name),

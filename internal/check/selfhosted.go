@@ -90,20 +90,7 @@ func pendingRoll(w *world.World, m managingCluster) []string {
 		if r.Cluster != key || r.Owner.Kind == "MachineDeployment" || r.Owner.Kind == "MachinePool" || r.Owner.Kind == "MachineSet" {
 			continue
 		}
-		from := slices.Sorted(maps.Values(m.host.Clones))
-		if len(from) > 0 {
-			out = append(out, fmt.Sprintf("%s wants infrastructure from %s, and %s made from %s",
-				r.Owner, r.Infrastructure.Name, areOf(len(m.host.Clones)), join(slices.Compact(from))))
-		}
-		old := 0
-		for _, machine := range m.cluster.Machines {
-			if machine.Owner.Kind == r.Owner.Kind && machine.Owner.Name == r.Owner.Name && r.Version != "" && machine.Version != "" && machine.Version != r.Version {
-				old++
-			}
-		}
-		if old > 0 {
-			out = append(out, fmt.Sprintf("%s wants Kubernetes %s, and %s of another version", r.Owner, r.Version, areOf(old)))
-		}
+		out = append(out, planeDiffers(m, r)...)
 	}
 	for _, s := range fleet.Machines {
 		if s.Cluster == key && s.Outdated != "" {
@@ -114,6 +101,25 @@ func pendingRoll(w *world.World, m managingCluster) []string {
 		if p.Cluster == key && len(p.Differs) > 0 {
 			out = append(out, fmt.Sprintf("%s differs from MachineSet %s in %s", p.Deployment, p.Newest.Name, strings.Join(p.Differs, ", ")))
 		}
+	}
+	return out
+}
+
+// planeDiffers says in words which Machines of a control plane are from another template or of another version.
+func planeDiffers(m managingCluster, r world.Rollout) []string {
+	var out []string
+	if from := slices.Sorted(maps.Values(m.host.Clones)); len(from) > 0 {
+		out = append(out, fmt.Sprintf("%s wants infrastructure from %s, and %s made from %s",
+			r.Owner, r.Infrastructure.Name, areOf(len(from)), join(slices.Compact(from))))
+	}
+	old := 0
+	for _, machine := range m.cluster.Machines {
+		if machine.Owner.Kind == r.Owner.Kind && machine.Owner.Name == r.Owner.Name && r.Version != "" && machine.Version != "" && machine.Version != r.Version {
+			old++
+		}
+	}
+	if old > 0 {
+		out = append(out, fmt.Sprintf("%s wants Kubernetes %s, and %s of another version", r.Owner, r.Version, areOf(old)))
 	}
 	return out
 }

@@ -37,8 +37,12 @@ func (w *waiting) settle(ctx context.Context, g *global, s settler) error {
 	if w.limit == 0 {
 		return nil
 	}
+	told := false
 	left, err := s.Settle(ctx, w.limit, func(moving []string) {
-		g.tell("Waiting for the fleet, for at most %s:", w.limit)
+		if !told {
+			g.tell("Waiting for the fleet, for at most %s:", w.limit)
+			told = true
+		}
 		for _, m := range moving {
 			g.tell("  %s", m)
 		}

@@ -43,7 +43,8 @@ func (d *Verification) Object() any {
 		Note       string             `json:"note,omitempty"`
 		Findings   []v1alpha1.Finding `json:"findings"`
 	}{
-		meta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Verification"}, release, run, len(d.Blocking) == 0,
+		meta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Verification"},
+		release, run, len(d.Blocking) == 0,
 		d.Components, d.Clusters, d.Machines, d.Note, append([]v1alpha1.Finding{}, d.Findings...),
 	}
 }

@@ -146,7 +146,8 @@ func (s *surveyor) clusterOwning(u *unstructured.Unstructured) string {
 
 func infrastructureOf(u *unstructured.Unstructured) world.Ref {
 	for _, path := range [][]string{
-		{"spec", "machineTemplate", "spec", "infrastructureRef"}, {"spec", "machineTemplate", "infrastructureRef"},
+		{"spec", "machineTemplate", "spec", "infrastructureRef"},
+		{"spec", "machineTemplate", "infrastructureRef"},
 		{"spec", "template", "spec", "infrastructureRef"},
 	} {
 		if name := stringAt(u, append(slices.Clone(path), "name")...); name != "" {
@@ -170,7 +171,9 @@ func upToDate(u *unstructured.Unstructured) *int64 {
 		return nil
 	}
 	for _, path := range [][]string{
-		{"status", "upToDateReplicas"}, {"status", "v1beta2", "upToDateReplicas"}, {"status", "updatedReplicas"},
+		{"status", "upToDateReplicas"},
+		{"status", "v1beta2", "upToDateReplicas"},
+		{"status", "updatedReplicas"},
 		{"status", "deprecated", "v1beta1", "updatedReplicas"},
 	} {
 		if n := countAt(u, path...); n != nil {

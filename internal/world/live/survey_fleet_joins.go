@@ -92,7 +92,7 @@ func bootConfigOf(u *unstructured.Unstructured) bootConfig {
 			Cluster: u.GetNamespace() + "/" + u.GetLabels()[clusterLabel], Config: world.RefOf(u), Arguments: !empty(arguments), Machine: u.GetName(),
 		},
 		made: u.GetCreationTimestamp().Time, uid: string(u.GetUID()),
-		section: section, joins: joins && !(timeouts && len(join) == 1), inits: len(init) > 0,
+		section: section, joins: joins && (!timeouts || len(join) > 1), inits: len(init) > 0,
 	}
 	for _, o := range u.GetOwnerReferences() {
 		if o.Kind == "Machine" {
