@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -69,7 +70,7 @@ func tuned(in *rest.Config) *rest.Config {
 	// Warnings about a dry run are of no use to anybody, and the default prints them.
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.WarningHandlerWithContext = nil
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next: next} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next: next, clock: clock.RealClock{}} })
 	if cfg.Timeout == 0 {
 		cfg.Timeout = requestTimeout
 	}

@@ -27,8 +27,9 @@ func ownKey(u *unstructured.Unstructured) string {
 			continue
 		}
 		applied = true
-		fmt.Fprintf(sum, "%s %d ", e.APIVersion, len(e.FieldsV1.Raw))
-		sum.Write(e.FieldsV1.Raw)
+		fields := e.FieldsV1.GetRawBytes()
+		fmt.Fprintf(sum, "%s %d ", e.APIVersion, len(fields))
+		sum.Write(fields)
 	}
 	if !applied {
 		return ""

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -22,7 +24,10 @@ const (
 // refuses to read from it until it is filled, which takes milliseconds; but the shortest time that it can ask a client to
 // wait is a second, and client-go would. Any other refusal for a while, such as that of priority and fairness, is left
 // to client-go.
-type patient struct{ next http.RoundTripper }
+type patient struct {
+	next  http.RoundTripper
+	clock clock.Clock
+}
 
 // RoundTrip makes the request, again if the cache behind it is not filled yet.
 func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -35,12 +40,10 @@ func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil || !filling {
 			return resp, err
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-req.Context().Done():
-			timer.Stop()
 			return nil, req.Context().Err()
-		case <-timer.C:
+		case <-p.clock.After(wait):
 		}
 	}
 }

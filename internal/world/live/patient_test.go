@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"k8s.io/utils/clock"
 )
 
 // script answers each request with the next of its refusals, then with success.
@@ -45,7 +47,7 @@ func TestPatientRepeatsOnlyReadsWhoseCacheIsFilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := patient{next: s}.RoundTrip(req)
+			resp, err := patient{next: s, clock: clock.RealClock{}}.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}
