@@ -161,7 +161,7 @@ func fitting() Check {
 			"removal of a finalizer, so that they can be neither updated nor deleted. Every stored object is judged by the schema of the CRD to come, with its defaults and its CEL " +
 			"rules, in the version that it will be stored in; if that is not served yet and a webhook has to convert, in the version that it is stored in now.\n\n" +
 			"API servers from 1.30 on let an object keep a fault that an update does not touch. That helps until somebody touches it, so it is reported all the same; " +
-			"accept the finding if nobody will. Objects that don't satisfy the live CRD either are named, and don't block: the upgrade does not make them worse.",
+			"accept the finding if nobody will. Where a schema stays as it is, objects are not judged. Objects that don't satisfy the live CRD either are named, and don't block: the upgrade does not make them worse.",
 		Fix: "Correct the objects before the upgrade, by hand or with the program that writes them.",
 		Sources: []string{
 			"https://github.com/redhat-cop/group-sync-operator/issues/65", "https://github.com/stackabletech/documentation/pull/402",

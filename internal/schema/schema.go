@@ -13,6 +13,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -72,6 +73,26 @@ func New(crd *unstructured.Unstructured, version string) (*Validator, error) {
 		apiVersion: group + "/" + version, structural: structural, basic: basic,
 		rules: sync.OnceValue(func() *cel.Validator { return cel.NewValidator(structural, true, celconfig.PerCallLimit) }),
 	}, nil
+}
+
+// Same tells whether versions of two CRDs have the same schema, as far as that can be told at a glance.
+func Same(a *unstructured.Unstructured, versionA string, b *unstructured.Unstructured, versionB string) bool {
+	inA, inB := rawSchema(a, versionA), rawSchema(b, versionB)
+	return inA != nil && reflect.DeepEqual(inA, inB)
+}
+
+func rawSchema(crd *unstructured.Unstructured, version string) any {
+	versions, _, err := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")
+	if err != nil {
+		return nil
+	}
+	list, _ := versions.([]any)
+	for _, v := range list {
+		if m, ok := v.(map[string]any); ok && m["name"] == version {
+			return m["schema"]
+		}
+	}
+	return nil
 }
 
 // schemaOf finds the schema of a version without converting those of the others.

@@ -38,7 +38,7 @@ spec:
   - name: v2
 `
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
+func object(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
@@ -82,6 +82,17 @@ func TestJudge(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	a, b := object(t, crd), object(t, crd)
+	if !schema.Same(a, "v1", b, "v1") {
+		t.Error("a schema is not the same as itself")
+	}
+	if schema.Same(a, "v1", b, "v2") || schema.Same(a, "v2", b, "v2") || schema.Same(a, "", b, "v1") {
+		t.Error("what has no schema passes for the same")
 	}
 }
 

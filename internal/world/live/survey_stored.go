@@ -112,6 +112,7 @@ func (c *storedCollector) definition(ctx context.Context, crd *unstructured.Unst
 		return nil, err
 	}
 	k.choose()
+	k.same = sameSchema(k, live)
 	if k.ReadAt == "" {
 		return k, nil
 	}

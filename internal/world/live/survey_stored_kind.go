@@ -31,6 +31,8 @@ type storedKind struct {
 	// byNext and byLive judge objects; they are made when they are needed first.
 	byNext, byLive *schema.Validator
 	made, madeLive bool
+	// same tells that the schema is the live one: the upgrade makes no object worse, so none is judged.
+	same bool
 	// tried are objects to try a write of.
 	tried []world.Ref
 	err   error
@@ -58,6 +60,10 @@ func (k *storedKind) choose() {
 	case slices.Contains(k.Next.Names(), k.ReadAt):
 		k.JudgedAt = k.ReadAt
 	}
+}
+
+func sameSchema(k *storedKind, live *unstructured.Unstructured) bool {
+	return schema.Same(k.next, k.JudgedAt, live, k.ReadAt)
 }
 
 // see looks at one object.
@@ -107,7 +113,7 @@ func (k *storedKind) seeFields(ref world.Ref, metadata map[string]any) {
 
 // judge notes an object that does not satisfy the schema to come.
 func (k *storedKind) judge(ctx context.Context, c *storedCollector, ref world.Ref, u *unstructured.Unstructured) {
-	if k.JudgedAt == "" || k.err != nil {
+	if k.JudgedAt == "" || k.same || k.err != nil {
 		return
 	}
 	if !k.made {
