@@ -14,7 +14,7 @@ import (
 )
 
 //go:embed management.yaml
-var managementTable []byte //nolint:gochecknoglobals // go:embed has no other form
+var managementTable []byte
 
 type managementFile struct {
 	// Providers are the providers that the table is for, as clusterctl labels them.
