@@ -15,7 +15,7 @@ import (
 
 // accessChecks are about what accounts may do, and about namespaces in which nothing can be made any more.
 func accessChecks() []Check {
-	return []Check{ownAccess(), controllerAccess(), terminating()}
+	return []Check{ownAccess(), controllerAccess(), terminating(), unknownKind()}
 }
 
 func ownAccess() Check {

@@ -104,7 +104,7 @@ func TestStoppedProblemNamesTheFirstStop(t *testing.T) {
 	t.Parallel()
 	stop := imageStop()
 	got := (&Stopped{Run: stoppedRun(), Next: prompt}).Problem()
-	want := &problem.Error{Reason: stop.Reason, Message: stop.Message, Remedy: stop.Remedy, Exit: problem.ExitFailed}
+	want := &problem.Error{Reason: stop.Reason, Object: objectName(*stop.Object), Message: stop.Message, Remedy: stop.Remedy, Exit: problem.ExitFailed}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("problem (-got +want):\n%s", diff)
 	}

@@ -189,6 +189,8 @@ type Object struct {
 	Presence Presence
 	// Found tells whether the object exists. For Quiet it tells whether the Deployment has Pods or may still get some.
 	Found bool
+	// Unserved tells that the API server does not know the kind (yet).
+	Unserved bool
 	// Terminating tells that it is being deleted.
 	Terminating bool
 	// Held says in one line what a terminating object waits for: its finalizers, or what is left in a namespace.

@@ -237,6 +237,7 @@ func (r *round) observe(ctx context.Context, t *task) error {
 		return r.observeQuiet(ctx, t)
 	}
 	if t.mapping == nil {
+		t.result.Unserved = true
 		return nil
 	}
 	meta, err := r.metadata(ctx, t)
