@@ -150,7 +150,8 @@ func hinders(errs field.ErrorList) bool {
 		switch e.Type {
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 			return true
-		case field.ErrorTypeNotFound, field.ErrorTypeDuplicate, field.ErrorTypeInvalid, field.ErrorTypeForbidden, field.ErrorTypeInternal:
+		case field.ErrorTypeNotFound, field.ErrorTypeDuplicate, field.ErrorTypeInvalid, field.ErrorTypeForbidden, field.ErrorTypeInternal, field.ErrorTypeTooFew,
+			field.ErrorTypeTooShort:
 		}
 	}
 	return false

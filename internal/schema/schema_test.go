@@ -38,11 +38,11 @@ spec:
   - name: v2
 `
 
-func object(t testing.TB, text string) *unstructured.Unstructured {
-	t.Helper()
+func object(tb testing.TB, text string) *unstructured.Unstructured {
+	tb.Helper()
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return u
 }

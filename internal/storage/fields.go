@@ -4,7 +4,6 @@
 package storage
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -58,7 +57,7 @@ func RepairFields(m v1alpha1.Migration, at string, entries []metav1.ManagedField
 	}
 	if len(out) == 0 && len(moved) > 0 {
 		seed := moved[0]
-		seed.APIVersion, seed.FieldsV1 = schema.GroupVersion{Group: m.Group, Version: at}.String(), &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:name":{}}}`)}
+		seed.APIVersion, seed.FieldsV1 = schema.GroupVersion{Group: m.Group, Version: at}.String(), metav1.NewFieldsV1(`{"f:metadata":{"f:name":{}}}`)
 		out = append(out, seed)
 	}
 	return out, nil
@@ -84,7 +83,7 @@ func add(entries []metav1.ManagedFieldsEntry, e metav1.ManagedFieldsEntry, field
 	if err != nil {
 		return nil, fmt.Errorf("encode the fields of %s: %w", e.Manager, err)
 	}
-	e.FieldsType, e.FieldsV1 = "FieldsV1", &metav1.FieldsV1{Raw: raw}
+	e.FieldsType, e.FieldsV1 = "FieldsV1", metav1.NewFieldsV1(string(raw))
 	if i >= 0 {
 		entries[i] = e
 		return entries, nil
@@ -94,10 +93,10 @@ func add(entries []metav1.ManagedFieldsEntry, e metav1.ManagedFieldsEntry, field
 
 func fieldsOf(e metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	set := &fieldpath.Set{}
-	if e.FieldsV1 == nil || len(e.FieldsV1.Raw) == 0 {
+	if e.FieldsV1 == nil || len(e.FieldsV1.GetRawBytes()) == 0 {
 		return set, nil
 	}
-	if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+	if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
 		return nil, fmt.Errorf("read the fields of %s: %w", e.Manager, err)
 	}
 	return set, nil

@@ -81,7 +81,7 @@ func TestTarget(t *testing.T) {
 
 func entry(manager, operation, version, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), APIVersion: version, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), APIVersion: version, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 	}
 }
 

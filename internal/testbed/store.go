@@ -42,17 +42,18 @@ type Stored struct {
 
 // Text says how the store is, on one line.
 func (s *Store) Text() string {
-	out := s.Storage + " " + strings.Join(s.StoredVersions, ",")
+	var out strings.Builder
+	out.WriteString(s.Storage + " " + strings.Join(s.StoredVersions, ","))
 	for _, o := range s.Objects {
-		out += "; " + o.Name + " " + o.In
+		out.WriteString("; " + o.Name + " " + o.In)
 		for _, e := range o.Fields {
-			out += " " + e.Manager + "@" + e.APIVersion
+			out.WriteString(" " + e.Manager + "@" + e.APIVersion)
 		}
 		for _, r := range o.Owners {
-			out += " <" + r.APIVersion + " " + string(r.UID)
+			out.WriteString(" <" + r.APIVersion + " " + string(r.UID))
 		}
 	}
-	return out
+	return out.String()
 }
 
 // page is how many objects are looked at together.
@@ -169,7 +170,9 @@ func (s *Store) define(c step.Change, cluster *Cluster) error {
 		cluster.Changes = append(cluster.Changes, "store "+c.Ref.Name+" in "+s.Storage)
 		return nil
 	}
-	var patch struct{ Status struct{ StoredVersions []string } }
+	var patch struct {
+		Status struct{ StoredVersions []string }
+	}
 	if err := json.Unmarshal(c.Patch, &patch); err != nil {
 		return err
 	}

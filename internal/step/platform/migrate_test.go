@@ -52,7 +52,7 @@ func TestMigrate(t *testing.T) {
 			seen: at(func(m *world.Migrating) {
 				m.Open = []world.StoredObject{{
 					Ref: thing, ResourceVersion: "3", Owners: []metav1.OwnerReference{{APIVersion: "example.org/v0", Kind: "Parent", Name: "p", UID: "u"}},
-					Fields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Apply", APIVersion: "example.org/v0", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+					Fields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Apply", APIVersion: "example.org/v0", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 				}}
 			}),
 			state: step.Pending,

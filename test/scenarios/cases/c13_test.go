@@ -68,8 +68,10 @@ func TestC13_OwnerReferencesAtVersionsThatGo(t *testing.T) {
 				t.Fatalf("delete the parent: %v", err)
 			}
 			// The garbage collector looks every half minute which kinds there are, and may have to notice the change first.
+			secrets := b.of(t, secret)
 			gone := func(ctx context.Context) (bool, error) {
-				_, err := b.of(t, secret).Get(ctx, "kubeconfig", metav1.GetOptions{})
+				_, err := secrets.Get(ctx, "kubeconfig", metav1.GetOptions{})
+				//nolint:contextcheck // the test's own context is the same
 				return apierrors.IsNotFound(err) && len(b.list(t, "infrastructure.cluster.x-k8s.io/v1beta1", "Child")) == 0, nil
 			}
 			if err := wait.PollUntilContextTimeout(t.Context(), time.Second, 3*limit, true, gone); err != nil {

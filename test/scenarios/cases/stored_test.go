@@ -58,12 +58,12 @@ func kindYAML(plural, kind string, versions ...ver) string {
 	return b.String()
 }
 
-func thingYAML(version, kind, namespace, name, rest string) string {
+func thingYAML(version, kind, namespace, name, content string) string {
 	ns := ""
 	if namespace != "" {
 		ns = ", namespace: " + namespace
 	}
-	return fmt.Sprintf("---\napiVersion: infrastructure.cluster.x-k8s.io/%s\nkind: %s\nmetadata: {name: %s%s}\n%s\n", version, kind, name, ns, rest)
+	return fmt.Sprintf("---\napiVersion: infrastructure.cluster.x-k8s.io/%s\nkind: %s\nmetadata: {name: %s%s}\n%s\n", version, kind, name, ns, content)
 }
 
 // provider is a part that brings CRDs.
