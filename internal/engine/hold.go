@@ -53,7 +53,9 @@ func (j *journal) release() (d decision, held bool) {
 		c := &j.in.world.Clusters[i]
 		ref := world.Ref{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
 		own := slices.ContainsFunc(j.in.hold, func(h world.Ref) bool { return h.Namespace == ref.Namespace && h.Name == ref.Name })
-		if c.HeldFor == "" && (c.PausedBy == "" || own) {
+		// What the fence of an earlier run paused is not this run's to let go: nobody has decided about it yet.
+		mine := c.PausedBy == j.in.run.Name && !own
+		if c.HeldFor == "" && !mine {
 			continue
 		}
 		if j.stale("Released", ref) {
@@ -61,7 +63,7 @@ func (j *journal) release() (d decision, held bool) {
 		}
 		j.log("Released", "", heldMessage("Released", ref)+" spec.paused is as it was before the run")
 		d := j.decision(kindReleaseCluster, busy)
-		d.cluster, d.patch = j.clusterRef(ref), releasePatch(c, own)
+		d.cluster, d.patch = j.clusterRef(ref), releasePatch(c, c.PausedBy != "" && !mine)
 		return d, true
 	}
 	return decision{}, false
@@ -110,9 +112,9 @@ func (j *journal) pause(ref world.Ref, annotation string, c *world.Cluster) deci
 	return d
 }
 
-// releasePatch puts spec.paused back. If the management cluster's own Cluster changed in the meantime, it stays paused.
-func releasePatch(c *world.Cluster, own bool) []byte {
-	if c.PausedBy != "" && own {
+// releasePatch puts spec.paused back, or only lets go of a Cluster that stays paused for another reason.
+func releasePatch(c *world.Cluster, stays bool) []byte {
+	if stays {
 		return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, v1alpha1.HeldForAnnotation)
 	}
 	before := "null"

@@ -187,3 +187,20 @@ func TestClusterThatTheFencePausedIsPutBack(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterThatAnEarlierRunPausedStaysPaused is a cluster with a change that nobody has decided about yet: a new run
+// completes without letting it go.
+func TestClusterThatAnEarlierRunPausedStaysPaused(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	s.cluster.Fleet = fleet()
+	c := &s.cluster.Fleet[0]
+	c.Paused, c.SpecPaused, c.PausedBy, c.PausedBefore = true, "true", "run-0", "false"
+	want := pausing(*c)
+	if out, err := s.follow(t, s.engine("first")); err != nil || !out.Ended {
+		t.Fatalf("follow: %+v, %v", out, err)
+	}
+	if got := pausing(s.cluster.Fleet[0]); got != want {
+		t.Errorf("the cluster has %s, want %s", got, want)
+	}
+}
