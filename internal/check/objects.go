@@ -112,7 +112,8 @@ func handChanges() Check {
 			var out []v1alpha1.Finding
 			for _, c := range t.Components {
 				behind, begun := behind(t.Sets[c.Name])
-				if len(behind) == 0 || c.Action != v1alpha1.ActionRepair && !(c.Action == v1alpha1.ActionUpgrade && c.Type == v1alpha1.ComponentManifest && begun) {
+				begun = begun && c.Action == v1alpha1.ActionUpgrade && c.Type == v1alpha1.ComponentManifest
+				if len(behind) == 0 || c.Action != v1alpha1.ActionRepair && !begun {
 					continue
 				}
 				var names []string

@@ -81,12 +81,11 @@ func stringsAt(u *unstructured.Unstructured, field string) map[string]string {
 // has the name of a secret.
 func Object(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := u.DeepCopy()
+	metadata, _ := out.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
 	if !IsSecret(out) {
 		walk(out.Object)
-		if a := out.GetAnnotations(); a[lastApplied] != "" {
-			delete(a, lastApplied) // a copy of what is there, in which nothing would be hidden
-			out.SetAnnotations(a)
-		}
+		delete(annotations, lastApplied) // a copy of what is there, in which nothing would be hidden
 		return out
 	}
 	values := Data(out)
@@ -96,9 +95,8 @@ func Object(u *unstructured.Unstructured) *unstructured.Unstructured {
 			m[key] = Value(values[key])
 		}
 	}
-	if a := out.GetAnnotations(); a[lastApplied] != "" {
-		a[lastApplied] = Value([]byte(a[lastApplied]))
-		out.SetAnnotations(a)
+	if copied, ok := annotations[lastApplied].(string); ok {
+		annotations[lastApplied] = Value([]byte(copied))
 	}
 	return out
 }

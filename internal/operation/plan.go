@@ -113,7 +113,7 @@ func drafted(in plan.Input) (*Draft, error) {
 }
 
 // keep carries the operator's changes over, and looks at the world again with what is wanted then.
-func (s *Session) keep(ctx context.Context, in plan.Input, diff bool) (plan.Input, error) {
+func (s *Session) keep(ctx context.Context, in plan.Input, full bool) (plan.Input, error) {
 	resets, err := plan.Resets(in)
 	if err != nil {
 		return in, err
@@ -135,7 +135,7 @@ func (s *Session) keep(ctx context.Context, in plan.Input, diff bool) (plan.Inpu
 	}
 	survey := in.World.Survey
 	in.Bundle = &b
-	if in.World, err = s.observer.Observe(ctx, plan.Wants(&b, diff)); err != nil {
+	if in.World, err = s.observer.Observe(ctx, plan.Wants(&b, full)); err != nil {
 		return in, fmt.Errorf("observe: %w", err)
 	}
 	in.World.Survey = survey

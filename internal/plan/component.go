@@ -28,7 +28,7 @@ func component(r *release.Rendered, in Input, set world.Set) v1alpha1.PlannedCom
 		c.Kubernetes = in.Bundle.Release.Spec.Kubernetes
 	}
 	content, all := changes(set, c.Type)
-	c.Prune = prunable(set.Leftovers, in.Bundle)
+	c.Prune = prunable(set.Leftovers, in.Bundle, otherNamespaces(r.Component, in.World))
 	c.Action = action(c, content+len(c.Prune))
 	if c.Action == v1alpha1.ActionNone {
 		c.Prune = nil
@@ -127,11 +127,12 @@ func kept(kind string) bool {
 }
 
 // prunable leaves out what another component of the release has: it has moved there, and still carries the label of the
-// component that had it.
-func prunable(leftovers []world.Ref, b *release.Bundle) []v1alpha1.ObjectReference {
+// component that had it. It leaves out as well what is in the namespace of another instance of the same provider, which
+// carries the same label.
+func prunable(leftovers []world.Ref, b *release.Bundle, others []string) []v1alpha1.ObjectReference {
 	var out []v1alpha1.ObjectReference
 	for _, r := range leftovers {
-		if !kept(r.Kind) && !wanted(r, b) {
+		if !kept(r.Kind) && !wanted(r, b) && (r.Namespace == "" || !slices.Contains(others, r.Namespace)) {
 			out = append(out, v1alpha1.ObjectReference(r))
 		}
 	}
@@ -163,4 +164,15 @@ func forecast(spec *v1alpha1.PlanSpec, past []v1alpha1.Upgrade) v1alpha1.Forecas
 		}
 	}
 	return f
+}
+
+// otherNamespaces returns where other instances of a provider are.
+func otherNamespaces(c v1alpha1.Component, w *world.World) []string {
+	var out []string
+	for _, p := range w.Management.Providers {
+		if c.Provider != nil && p.Name == c.Provider.Name && p.Type == c.Provider.Type && p.Namespace != c.Provider.Namespace {
+			out = append(out, p.Namespace)
+		}
+	}
+	return out
 }

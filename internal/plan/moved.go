@@ -4,9 +4,11 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/release"
@@ -205,10 +207,12 @@ func decisions(then, now *v1alpha1.PlanSpec) []string {
 		if i < 0 {
 			continue
 		}
-		was := then.Components[i]
-		if was.Action != c.Action || was.Strategy != c.Strategy {
-			out = append(out, fmt.Sprintf("component %s would be handled otherwise (%s %s, was %s %s)", c.Name, c.Action, c.Strategy, was.Action, was.Strategy))
+		if fields := otherFields(decided(then.Components[i]), decided(c)); len(fields) > 0 {
+			out = append(out, fmt.Sprintf("component %s would be handled otherwise: %s", c.Name, strings.Join(fields, ", ")))
 		}
+	}
+	if !slices.Equal(then.SelfHosted, now.SelfHosted) {
+		out = append(out, fmt.Sprintf("the Clusters that are the management cluster itself are %v, were %v", now.SelfHosted, then.SelfHosted))
 	}
 	id := func(steps []v1alpha1.PlannedStep) []string {
 		var ids []string
@@ -227,6 +231,53 @@ func decisions(then, now *v1alpha1.PlanSpec) []string {
 		if !slices.Contains(after, s) {
 			out = append(out, "step "+s+" would be gone")
 		}
+	}
+	return out
+}
+
+// decided returns a planned component without what is counted rather than decided: objects come and go.
+func decided(c v1alpha1.PlannedComponent) v1alpha1.PlannedComponent {
+	c.Changes = 0
+	c.Migrate = slices.Clone(c.Migrate)
+	for i := range c.Migrate {
+		c.Migrate[i].Objects = 0
+	}
+	return c
+}
+
+// otherFields names the fields in which two components differ, with their values where those are short.
+func otherFields(then, now v1alpha1.PlannedComponent) []string {
+	a, b := fieldsOf(then), fieldsOf(now)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if _, both := b[name]; !both {
+			b[name] = json.RawMessage("none")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		was, is := string(a[name]), string(b[name])
+		switch {
+		case was == is:
+		case len(was)+len(is) > shortValue:
+			out = append(out, name)
+		default:
+			out = append(out, fmt.Sprintf("%s %s, was %s", name, is, or(was, "none")))
+		}
+	}
+	return out
+}
+
+// shortValue is how long two values may be to be shown.
+const shortValue = 40
+
+func fieldsOf(c v1alpha1.PlannedComponent) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	raw, err := json.Marshal(c)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil { // it has no types that can't be encoded; if it ever had, plans would differ rather than be taken as equal
+		out["error"] = json.RawMessage(err.Error())
 	}
 	return out
 }

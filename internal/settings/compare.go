@@ -19,13 +19,13 @@ import (
 type Basis string
 
 const (
-	// Compared: the live object differs from the earlier manifest.
+	// Compared means that the live object differs from the earlier manifest.
 	Compared Basis = "Compared"
-	// Written: the earlier manifest is not known, but who wrote the field is.
+	// Written means that the earlier manifest is not known, but who wrote the field is.
 	Written Basis = "Written"
-	// Guessed: neither is known. The setting may as well be the earlier manifest's.
+	// Guessed means that neither is known. The setting may as well be the earlier manifest's.
 	Guessed Basis = "Guessed"
-	// Manifest: the setting is the earlier manifest's, and the new one has it otherwise.
+	// Manifest means that the setting is the earlier manifest's, and the new one has it otherwise.
 	Manifest Basis = "Manifest"
 )
 
@@ -205,7 +205,7 @@ func (j *judge) wasKept(s Setting) bool {
 }
 
 // own tells whether who wrote a setting changed it rather than put a whole manifest there. A program that owns the image
-// as well did the latter, a GitOps tool for example.
+// as well did the latter, a GitOps tool for example; one that owns the image alone keeps images up to date.
 func (j *judge) own(s Setting, w ownership.Writer) bool {
 	switch w.Kind {
 	case world.ManagerPerson:
@@ -214,7 +214,11 @@ func (j *judge) own(s Setting, w ownership.Writer) bool {
 		if s.Container == "" {
 			return !j.writers.Owns(w.Manager, "spec", "template", "spec", "containers")
 		}
-		return s.Kind == Image || !j.writers.Owns(w.Manager, append(containerPath(s), "image")...)
+		others := []string{"image"}
+		if s.Kind == Image {
+			others = []string{"args", "command", "env", "ports", "resources"}
+		}
+		return !slices.ContainsFunc(others, func(field string) bool { return j.writers.Owns(w.Manager, append(containerPath(s), field)...) })
 	case world.ManagerInstaller, world.ManagerCapstan:
 	}
 	return false

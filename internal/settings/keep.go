@@ -135,12 +135,12 @@ func (c Change) carryToleration(to *unstructured.Unstructured) bool {
 		return same
 	}
 	var list []any
-	for _, t := range maps(spec["tolerations"]) {
+	for _, t := range entries(spec["tolerations"]) {
 		if !is(t) {
 			list = append(list, t)
 		}
 	}
-	for _, t := range maps(podSpec(c.live)["tolerations"]) {
+	for _, t := range entries(podSpec(c.live)["tolerations"]) {
 		if is(t) {
 			list = append(list, t)
 		}
@@ -161,12 +161,12 @@ func container(u *unstructured.Unstructured, name string) map[string]any {
 // carryNamed copies an entry of a list by its name, or removes it where it is not there.
 func carryNamed(from, to map[string]any, field, name string) bool {
 	var list []any
-	for _, e := range maps(to[field]) {
+	for _, e := range entries(to[field]) {
 		if e["name"] != name {
 			list = append(list, e)
 		}
 	}
-	for _, e := range maps(from[field]) {
+	for _, e := range entries(from[field]) {
 		if e["name"] == name {
 			list = append(list, e)
 		}

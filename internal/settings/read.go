@@ -5,6 +5,7 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,7 +56,7 @@ func readPod(spec map[string]any, out map[Setting]Value) {
 	for key, v := range selector {
 		out[Setting{Kind: NodeSelector, Name: key}] = set(encoded(v))
 	}
-	for _, t := range maps(spec["tolerations"]) {
+	for _, t := range entries(spec["tolerations"]) {
 		name := encoded(or(t["key"], "any"))
 		if effect, ok := t["effect"].(string); ok {
 			name += ":" + effect
@@ -71,10 +72,10 @@ func readPod(spec map[string]any, out map[Setting]Value) {
 
 // containers returns the containers of a Pod, those that run first included.
 func containers(spec map[string]any) []map[string]any {
-	return append(maps(spec["containers"]), maps(spec["initContainers"])...)
+	return append(entries(spec["containers"]), entries(spec["initContainers"])...)
 }
 
-func maps(list any) []map[string]any {
+func entries(list any) []map[string]any {
 	items, _ := list.([]any)
 	var out []map[string]any
 	for _, item := range items {
@@ -98,11 +99,9 @@ func readContainer(c map[string]any, out map[Setting]Value) {
 		out[Setting{Kind: Image, Container: name}] = set(image)
 	}
 	for _, f := range flags(c) {
-		for s, v := range f.settings(name) {
-			out[s] = v
-		}
+		maps.Copy(out, f.settings(name))
 	}
-	for _, e := range maps(c["env"]) {
+	for _, e := range entries(c["env"]) {
 		variable, _ := e["name"].(string)
 		out[Setting{Kind: Environment, Container: name, Name: variable}] = set(variableValue(e))
 	}
@@ -233,7 +232,7 @@ type gate struct{ name, value string }
 // the program.
 func (f *flag) gates() []gate {
 	var out []gate
-	for _, part := range strings.Split(strings.Join(f.values, ","), ",") {
+	for part := range strings.SplitSeq(strings.Join(f.values, ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		if name == "" {
 			continue

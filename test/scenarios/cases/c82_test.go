@@ -150,7 +150,9 @@ version: v1.0.0
 	release := writeRelease(t, "v1.1.0", "", capx)
 	made := len(b.writes(t))
 	for _, args := range [][]string{{"plan", release}, {"upgrade", release, "--yes"}} {
-		want(t, b.capstan(t, args...), problem.ExitBlocked, "CAP-PROVIDER-INSTANCES")
+		r := b.capstan(t, args...)
+		want(t, r, problem.ExitBlocked, "CAP-PROVIDER-INSTANCES")
+		lacks(t, r, "removed: Secret capx-system-2/creds")
 	}
 	if w := b.writes(t); len(w) != made {
 		t.Errorf("Capstan wrote although it refused: %v", w[made:])

@@ -101,11 +101,15 @@ func TestSavedPlanIsRefusedWhenTheWorldHasMoved(t *testing.T) {
 	}{
 		"an object was changed by hand": {
 			move: func(t *testing.T) { b.patch(t, b.get(t, "v1", "ConfigMap", "app", "a"), `{"data":{"version":"hand"}}`) },
-			back: func(t *testing.T) { b.patch(t, b.get(t, "v1", "ConfigMap", "app", "a"), `{"data":{"version":"v1.0.0"}}`) },
+			back: func(t *testing.T) {
+				b.patch(t, b.get(t, "v1", "ConfigMap", "app", "a"), `{"data":{"version":"v1.0.0"}}`)
+			},
 			want: []string{"ConfigMap app/a of app was changed", "hand"},
 		},
 		"an object that was to be made is there": {
-			move: func(t *testing.T) { b.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: app}\n") },
+			move: func(t *testing.T) {
+				b.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: app}\n")
+			},
 			back: func(t *testing.T) { b.delete(t, "v1", "ConfigMap", "app", "c") },
 			want: []string{"ConfigMap app/c of app has appeared"},
 		},
@@ -129,7 +133,9 @@ func TestSavedPlanIsRefusedWhenTheWorldHasMoved(t *testing.T) {
 			want: []string{"Cluster default/two has appeared"},
 		},
 		"no node is ready": {
-			move: func(t *testing.T) { b.patch(t, b.get(t, "v1", "Node", "", "node-1"), `{"status":{"conditions":[]}}`, "status") },
+			move: func(t *testing.T) {
+				b.patch(t, b.get(t, "v1", "Node", "", "node-1"), `{"status":{"conditions":[]}}`, "status")
+			},
 			back: func(t *testing.T) {
 				b.patch(t, b.get(t, "v1", "Node", "", "node-1"),
 					`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-01-01T00:00:00Z","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status")
