@@ -24,8 +24,10 @@ type stage struct{ component, namespace string }
 // stages are the sandbox's providers in Cluster API's order.
 func stages() []stage {
 	return []stage{
-		{"cluster-api", "capi-system"}, {"bootstrap-kubeadm", bootstrapNamespace},
-		{"control-plane-kubeadm", "capi-kubeadm-control-plane-system"}, {"infrastructure-docker", "capd-system"},
+		{"cluster-api", "capi-system"},
+		{"bootstrap-kubeadm", bootstrapNamespace},
+		{"control-plane-kubeadm", "capi-kubeadm-control-plane-system"},
+		{"infrastructure-docker", "capd-system"},
 	}
 }
 

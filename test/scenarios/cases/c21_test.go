@@ -174,7 +174,7 @@ func (h *hookServer) review(w http.ResponseWriter, r *http.Request) {
 		h.first = time.Now()
 	}
 	h.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(review) // Who hung up does not want it.
+	_ = json.NewEncoder(w).Encode(review) //nolint:errchkjson // who hung up does not want it
 }
 
 func (h *hookServer) met() int {

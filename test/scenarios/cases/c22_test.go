@@ -203,7 +203,7 @@ func findingsOf(t *testing.T, r result) []v1alpha1.Finding {
 // typePatch does what a remedy of the form `kubectl patch KIND NAME --type=json -p 'PATCH'` says, after a shell has read it.
 func (b *bed) typePatch(t *testing.T, remedy string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+strings.TrimPrefix(remedy, "kubectl patch ")).Output()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+strings.TrimPrefix(remedy, "kubectl patch ")).Output() //nolint:gosec // what the product tells people to type
 	if err != nil {
 		t.Fatalf("the remedy is no command: %v\n%s", err, remedy)
 	}

@@ -130,10 +130,7 @@ func guillotineFor(t *testing.T, b *bed) *guillotine {
 func (g *guillotine) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	writes := r.Method != http.MethodGet && r.URL.Query().Get("dryRun") == "" && !strings.HasSuffix(r.URL.Path, "reviews")
 	g.mu.Lock()
-	if writes {
-		// One at a time, so that there is a moment between two.
-		defer g.mu.Unlock()
-	} else {
+	if !writes {
 		ended := g.ended
 		g.mu.Unlock()
 		if ended {
@@ -142,6 +139,7 @@ func (g *guillotine) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
+	defer g.mu.Unlock() // one at a time, so that there is a moment between two
 	if g.ended {
 		panic(http.ErrAbortHandler)
 	}

@@ -27,7 +27,7 @@ func TestC25_ArtifactCanNotBeFetched(t *testing.T) {
 			(*answer.Load())(w, r)
 			return
 		}
-		_, _ = w.Write([]byte(configMap(strings.TrimPrefix(r.URL.Path, "/"), "one")))
+		_, _ = w.Write([]byte(configMap(strings.TrimPrefix(r.URL.Path, "/"), "one"))) //nolint:gosec // no browser reads it
 	}))
 	defer server.Close()
 	refused := func(t *testing.T, pieces ...string) {

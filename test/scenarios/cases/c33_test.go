@@ -158,9 +158,9 @@ func (b *bed) report(t *testing.T, apiVersion, kind, image, status, pods string)
 			}
 			text := strings.ReplaceAll(status, "GEN", fmt.Sprint(live.GetGeneration()))
 			if pods != "" {
-				b.apply(t, strings.ReplaceAll(pods, "UID", string(live.GetUID())))
+				b.apply(t, strings.ReplaceAll(pods, "UID", string(live.GetUID()))) //nolint:contextcheck // the bed's helpers take the test's
 			}
-			b.patch(t, live, `{"status": `+text+`}`, "status")
+			b.patch(t, live, `{"status": `+text+`}`, "status") //nolint:contextcheck // the bed's helpers take the test's
 			return
 		}
 	}()

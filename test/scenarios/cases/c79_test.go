@@ -108,7 +108,7 @@ spec: {policyName: templates-in-use, validationActions: [Deny]}
 	dir := writeRelease(t, "v1.0.0", "", part{name: "tool", version: "v1.0.0", manifests: configMap("t-0-2-0", "one")})
 	var r result
 	b.until(t, "the policy is in force", func(context.Context) (bool, error) {
-		r = b.capstan(t, "plan", dir, "-o", "json")
+		r = b.capstan(t, "plan", dir, "-o", "json") //nolint:contextcheck // the bed's helpers take the test's
 		return r.code != problem.ExitDone, nil
 	})
 	f := findingOf(t, r, "CAP-OBJECT-REFUSED")
