@@ -64,7 +64,7 @@ func index(checks []check.Check) string {
 	var b strings.Builder
 	b.WriteString("# Checks\n\nWhat is made sure of before anything is written. All checks run, whatever the others say; one that could not look blocks.\n" +
 		"`capstan explain ID` shows the same. A finding that can be accepted is accepted by name with a reason, which is recorded:\n" +
-		"`--accept ID='why it is safe here'`.\n\n| check | makes sure that | plans | can be accepted |\n| --- | --- | --- | --- |\n")
+		"`--accept ID='why it is safe here'`.\n\n| check | makes sure that | used by | can be accepted |\n| --- | --- | --- | --- |\n")
 	for i := range checks {
 		c := &checks[i]
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", c.ID, c.ID, lower(c.Title), plans(c.Scope), yes(c.Waivable))
@@ -83,7 +83,7 @@ func page(c *check.Check) string {
 	} else {
 		b.WriteString("\nIt can't be accepted: it has to be repaired.\n")
 	}
-	fmt.Fprintf(&b, "\nPlans: %s.\n", plans(c.Scope))
+	fmt.Fprintf(&b, "\nUsed by: %s.\n", plans(c.Scope))
 	if len(c.Sources) > 0 {
 		b.WriteString("\n## Sources\n\n")
 		for _, s := range c.Sources {
@@ -96,12 +96,14 @@ func page(c *check.Check) string {
 func plans(s check.Scope) string {
 	switch s {
 	case check.Nodes:
-		return "nodes"
+		return "plans for nodes"
 	case check.Both:
-		return "platform and nodes"
+		return "plans for the platform and for nodes"
+	case check.Verify:
+		return "`capstan verify`"
 	case check.Platform:
 	}
-	return "platform"
+	return "plans for the platform"
 }
 
 func yes(b bool) string {

@@ -29,6 +29,8 @@ const (
 	Nodes Scope = "nodes"
 	// Both is for either.
 	Both Scope = "both"
+	// Verify is no plan at all: a look at what an upgrade left behind.
+	Verify Scope = "verify"
 )
 
 // Target is what is to become of the management cluster.
@@ -53,6 +55,8 @@ type Target struct {
 	Installed []v1alpha1.PlannedComponent
 	// Nodes is what is to become of the nodes of workload clusters; nil in a plan for the platform. A plan for nodes has no Bundle.
 	Nodes *NodeTarget
+	// Undone are the steps of the last completed run that are not where it left them; for Verify alone.
+	Undone []UndoneStep
 }
 
 // Check is one question about an upgrade.
@@ -92,6 +96,7 @@ func All() []Check {
 		webhookChecks(),
 		accessChecks(),
 		nodeChecks(),
+		[]Check{componentHealth()},
 	)
 }
 

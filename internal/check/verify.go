@@ -11,16 +11,48 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// ComponentHealth is the ID of findings about components that are not what the last run made of them, or don't work.
-const ComponentHealth = "CAP-COMPONENT-HEALTH"
+// UndoneStep is a step of the last completed run that is not where the run left it.
+type UndoneStep struct {
+	// Component is the component's name, Step the step's ID.
+	Component, Step string
+	// Detail says in one line what is missing.
+	Detail string
+	// Causes name what is wrong.
+	Causes []world.Cause
+}
 
-// ForVerify returns what is looked at after an upgrade, when nothing is to be changed: what would replace Machines later,
-// and which Machines were left behind.
+// ForVerify returns what is looked at after an upgrade, when nothing is to be changed: components that don't work, what
+// would replace Machines later, and which Machines were left behind.
 func ForVerify() []Check {
 	latent := latentRollouts()
 	latent.Needs = append(latent.Needs, world.TopicRollouts)
 	latent.Run = func(w *world.World, _ *Target) []v1alpha1.Finding { return append(LatentPairs(w), outdated(w)...) }
-	return []Check{latent, poolBehind(), clustersAnswer()}
+	return []Check{componentHealth(), latent, poolBehind(), clustersAnswer()}
+}
+
+func componentHealth() Check {
+	return Check{
+		ID: "CAP-COMPONENT-HEALTH", Scope: Verify,
+		Title: "Every component is as the last run left it, and works",
+		Doc: "A Deployment that is Available may hide new Pods that never start, and objects may have been changed since. `capstan verify` looks at every object " +
+			"of every component as a run does before it calls it done: in sync, all replicas updated and available, one leading, webhooks and conversions answering a real call.",
+		Fix: "Repair what the finding names by hand, or apply the release again with `capstan upgrade`.",
+		Run: func(_ *world.World, t *Target) []v1alpha1.Finding {
+			var out []v1alpha1.Finding
+			for _, u := range t.Undone {
+				f := block(fmt.Sprintf("Component %s is not as the last run left it (%s): %s", u.Component, u.Step, u.Detail),
+					"repair it by hand, or apply the release again with `capstan upgrade`")
+				for _, c := range u.Causes {
+					f.Objects = append(f.Objects, v1alpha1.ObjectReference(c.Object))
+				}
+				if len(u.Causes) > 0 && u.Causes[0].Remedy != "" {
+					f.Remedy = u.Causes[0].Remedy
+				}
+				out = append(out, f)
+			}
+			return out
+		},
+	}
 }
 
 // outdated reports control planes whose Machines are not as they want them.

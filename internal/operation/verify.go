@@ -54,7 +54,7 @@ func (s *Session) Verify(ctx context.Context) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, faults, err := s.faults(ctx, steps)
+	w, faults, err := s.settle(ctx, steps)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,7 @@ func (s *Session) Verify(ctx context.Context) (*Verification, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	out.Findings = append(faults, check.Run(checks, w, &check.Target{})...)
-	slices.SortStableFunc(out.Findings, func(a, b v1alpha1.Finding) int { return check.Rank(a.Verdict) - check.Rank(b.Verdict) })
+	out.Findings = check.Run(checks, w, &check.Target{Undone: faults})
 	out.Clusters = len(w.Clusters)
 	for i := range w.Clusters {
 		out.Machines += len(w.Clusters[i].Machines)
@@ -108,9 +107,9 @@ func (s *Session) lastSteps(ctx context.Context, v *Verification) ([]step.Step, 
 	return platform.Build(components, objects)
 }
 
-// faults looks at all objects of the steps, and reports each step that is not where the run left it. What is wrong is
+// settle looks at all objects of the steps, and returns each step that is not where the run left it. What is wrong is
 // looked at several times before it is believed.
-func (s *Session) faults(ctx context.Context, steps []step.Step) (*world.World, []v1alpha1.Finding, error) {
+func (s *Session) settle(ctx context.Context, steps []step.Step) (*world.World, []check.UndoneStep, error) {
 	var wants []world.Want
 	for _, st := range steps {
 		if w, ok := st.(step.Watcher); ok {
@@ -134,26 +133,13 @@ func (s *Session) faults(ctx context.Context, steps []step.Step) (*world.World, 
 	}
 }
 
-// undone reports the steps that are not done.
-func undone(steps []step.Step, w *world.World) []v1alpha1.Finding {
-	var out []v1alpha1.Finding
+// undone returns the steps that are not done.
+func undone(steps []step.Step, w *world.World) []check.UndoneStep {
+	var out []check.UndoneStep
 	for _, st := range steps {
-		p := st.Progress(w)
-		if p.State == step.Done {
-			continue
+		if p := st.Progress(w); p.State != step.Done {
+			out = append(out, check.UndoneStep{Component: st.Component(), Step: st.ID(), Detail: p.Detail, Causes: p.Causes})
 		}
-		f := v1alpha1.Finding{
-			ID: check.ComponentHealth, Verdict: v1alpha1.VerdictBlock,
-			Summary: fmt.Sprintf("Component %s is not as the last run left it (%s): %s", st.Component(), st.ID(), p.Detail),
-			Remedy:  "repair it by hand, or apply the release again with `capstan upgrade`",
-		}
-		for _, c := range p.Causes {
-			f.Objects = append(f.Objects, v1alpha1.ObjectReference(c.Object))
-		}
-		if len(p.Causes) > 0 && p.Causes[0].Remedy != "" {
-			f.Remedy = p.Causes[0].Remedy
-		}
-		out = append(out, f)
 	}
 	return out
 }
