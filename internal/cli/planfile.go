@@ -135,3 +135,8 @@ func (o *upgradeOptions) moved(err error) error {
 	b.WriteString("Nothing was changed.\n" + render.NextLine(style, p.Remedy))
 	return &screened{fault: p, screen: b.String()}
 }
+
+// decides tells whether flags were given that say how a plan is made.
+func (o *upgradeOptions) decides() bool {
+	return o.keep || o.installed != "" || o.noMigrate || len(o.compat.words()) > 0
+}

@@ -65,9 +65,9 @@ func (o *upgradeOptions) Validate() error {
 	case o.release != "" && o.plan != "":
 		return problem.Usage("TwoTargets", "--plan", "A saved plan holds its release: %q is one too many", o.release).
 			WithRemedy("give either RELEASE or --plan FILE")
-	case o.plan != "" && (o.keep || o.installed != ""):
-		return problem.Usage("PlanIsMade", "--plan", "How settings are handled was decided when the plan was saved").
-			WithRemedy("capstan plan RELEASE --keep-settings --save %s", o.plan)
+	case o.plan != "" && o.decides():
+		return problem.Usage("PlanIsMade", "--plan", "How the plan is made was decided when it was saved").
+			WithRemedy("give those flags to: capstan plan RELEASE --save %s", o.plan)
 	}
 	if o.stallLimit < time.Second {
 		return problem.Usage("BadStallLimit", "--stall-limit", "A stall limit of %s would stop every run", o.stallLimit).WithRemedy("--stall-limit 2m")

@@ -221,7 +221,7 @@ func TestKeep(t *testing.T) {
 			next: "image: r/m:v2@sha256:ab\nargs: [--n, --a=1, --b, '--feature-gates=A=false,N=true']\nenv: [{name: N, value: n}, {name: E, value: x}]\nresources: {limits: {memory: 2Gi}}",
 			want: "image: mirror/m:v2@sha256:ab\nargs: [--n, --a, '9', '--feature-gates=A=true,N=true']\nenv: [{name: N, value: n}, {name: E, value: z}]\nresources: {limits: {memory: 4Gi}, requests: {cpu: 1}}",
 			kept: []string{
-				"argument --a of container m: 9 instead of 1", "argument --b of container m: not set instead of not set", "environment variable E of container m: z instead of x", "feature gate A of container m: true instead of false",
+				"argument --a of container m: 9 instead of 1", "argument --b of container m: not set instead of set", "environment variable E of container m: z instead of x", "feature gate A of container m: true instead of false",
 				"image of container m: mirror/m:v1 instead of r/m:v2@sha256:ab", "resources.limits.memory of container m: 4Gi instead of 2Gi", "resources.requests.cpu of container m: 1 instead of not set",
 			},
 		},
