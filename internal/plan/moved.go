@@ -72,7 +72,7 @@ func Moved(then, now *v1alpha1.PlanSpec, before, after Snapshot) (moved, noted [
 	moved = append(moved, changed("the platform is at %s, was at %s", then.Base.PlatformVersion, now.Base.PlatformVersion)...)
 	moved = append(moved, clusters(before.Clusters, after.Clusters)...)
 	moved = append(moved, movedComponents(then, now)...)
-	moved = append(moved, movedObjects(before.Objects, after.Objects)...)
+	moved = append(moved, movedObjects(then, now, before.Objects, after.Objects)...)
 	moved = append(moved, newFindings(then.Findings, now.Findings)...)
 	if len(moved) == 0 {
 		moved = decisions(then, now)
@@ -147,33 +147,57 @@ func prunes(then, now v1alpha1.PlannedComponent) []string {
 	return out
 }
 
-// movedObjects tells of each object whose difference to the release is another one. Both lists are of one release, so
-// they are in one order.
-func movedObjects(before, after []ObjectState) []string {
+// named is how many objects of a component are named for each thing that may have happened to them.
+const named = 5
+
+// movedObjects tells of each object whose difference to the release is another one. A component whose version moved says
+// that for all of its objects. Of many objects to which the same happened the first ones are named.
+func movedObjects(then, now *v1alpha1.PlanSpec, before, after []ObjectState) []string {
 	was := map[world.Ref]ObjectState{}
 	for _, o := range before {
 		was[o.Object] = o
 	}
 	var out []string
-	for _, o := range after {
-		old, known := was[o.Object]
-		if !known {
+	for i, c := range now.Components {
+		if i >= len(then.Components) || then.Components[i].From != c.From {
 			continue
 		}
-		name := fmt.Sprintf("%s of %s", o.Object, o.Component)
-		switch {
-		case !old.Found && o.Found:
-			out = append(out, name+" has appeared")
-		case old.Found && !o.Found:
-			out = append(out, name+" is gone")
-		case old.Change == o.Change: // whose fields they are may have changed, which no step depends on
-		case o.Change == "":
-			out = append(out, name+" is already as the release has it")
-		default:
-			out = append(out, fmt.Sprintf("%s was changed, the release would now change: %s", name, o.drift))
+		count := map[string]int{}
+		for _, o := range after {
+			old, known := was[o.Object]
+			if !known || o.Component != c.Name {
+				continue
+			}
+			what, detail := fate(old, o)
+			if what == "" {
+				continue
+			}
+			if count[what]++; count[what] <= named {
+				out = append(out, fmt.Sprintf("%s of %s %s%s", o.Object, c.Name, what, detail))
+			}
+		}
+		for _, what := range slices.Sorted(maps.Keys(count)) {
+			if more := count[what] - named; more > 0 {
+				out = append(out, fmt.Sprintf("%d more objects of %s: each %s", more, c.Name, what))
+			}
 		}
 	}
 	return out
+}
+
+// fate says what happened to an object, and in what it is another one; empty if nothing did that matters.
+func fate(then, now ObjectState) (what, detail string) {
+	switch {
+	case !then.Found && now.Found:
+		return "has appeared", ""
+	case then.Found && !now.Found:
+		return "is gone", ""
+	case then.Change == now.Change: // whose fields they are may have changed, which no step depends on
+		return "", ""
+	case now.Change == "":
+		return "is already as the release has it", ""
+	}
+	return "was changed", ", the release would now change: " + now.drift
 }
 
 // newFindings are those that whoever saved the plan has not seen. Those about the same objects are the same.

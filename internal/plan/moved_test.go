@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,10 @@ func TestMoved(t *testing.T) {
 		seen plan.Snapshot
 	}
 	given := func() side {
+		objects := []plan.ObjectState{{Component: "a", Object: deployment, Found: true, Change: "x"}}
+		for i := range 7 {
+			objects = append(objects, plan.ObjectState{Component: "a", Object: world.Ref{Kind: "ConfigMap", Name: fmt.Sprint(i)}})
+		}
 		return side{
 			spec: &v1alpha1.PlanSpec{
 				Base:       v1alpha1.Base{ClusterUID: "u", KubernetesVersion: "v1.36.1", PlatformVersion: "v1", Clusters: 1, Machines: 6},
@@ -31,7 +36,7 @@ func TestMoved(t *testing.T) {
 			},
 			seen: plan.Snapshot{
 				Newest: "run-1", Clusters: map[string]string{"n/one": "1"},
-				Objects: []plan.ObjectState{{Component: "a", Object: deployment, Found: true, Change: "x"}},
+				Objects: objects,
 			},
 		}
 	}
@@ -65,7 +70,7 @@ func TestMoved(t *testing.T) {
 			noted: []string{"there are 9 Machines, there were 6: nothing in the plan depends on that"},
 		},
 		"a component's version": {
-			move: func(s *side) { s.spec.Components[0].From = "v1.0.5" },
+			move: func(s *side) { s.spec.Components[0].From, s.seen.Objects[0].Change = "v1.0.5", "says the version" },
 			want: []string{"component a is at v1.0.5, was at v1.0.0"},
 		},
 		"a component that is gone": {
@@ -75,6 +80,18 @@ func TestMoved(t *testing.T) {
 		"what is to be removed": {
 			move: func(s *side) { s.spec.Components[0].Prune[0].Name = "new" },
 			want: []string{"ConfigMap n/new of a has appeared, which the release does not have", "ConfigMap n/old of a is gone, which was to be removed"},
+		},
+		"many objects": {
+			move: func(s *side) {
+				s.seen.Objects = nil
+				for i := range 7 {
+					s.seen.Objects = append(s.seen.Objects, plan.ObjectState{Component: "a", Object: world.Ref{Kind: "ConfigMap", Name: fmt.Sprint(i)}, Found: true})
+				}
+			},
+			want: []string{
+				"ConfigMap 0 of a has appeared", "ConfigMap 1 of a has appeared", "ConfigMap 2 of a has appeared", "ConfigMap 3 of a has appeared", "ConfigMap 4 of a has appeared",
+				"2 more objects of a: each has appeared",
+			},
 		},
 		"an object that differs otherwise": {
 			move: func(s *side) { s.seen.Objects[0].Change = "y" },
