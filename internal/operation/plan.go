@@ -91,10 +91,9 @@ func (s *Session) gather(ctx context.Context, b *release.Bundle, o DraftOptions)
 		return plan.Input{}, fmt.Errorf("read the history: %w", err)
 	}
 	in := plan.Input{Bundle: b, Past: past, AllowPrerelease: o.AllowPrerelease, Knowledge: o.Knowledge, NoMigrate: o.NoMigrate}
-	if in.World, err = s.observer.Observe(ctx, plan.Wants(b, o.Diff)); err != nil {
+	if in.World, err = s.observer.Inspect(ctx, plan.Wants(b, o.Diff), plan.Ask(b)); err != nil {
 		return in, fmt.Errorf("observe: %w", err)
 	}
-	in.World.Survey = s.observer.Survey(ctx, plan.Ask(b))
 	in.Last, err = s.last(ctx, past)
 	return in, err
 }

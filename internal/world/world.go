@@ -158,7 +158,7 @@ type Want struct {
 	Lead bool
 	// Probe asks for a real call through every webhook and conversion among the objects.
 	Probe bool
-	// Owned is a label selector for all objects of a component, of any kind. What it selects and Objects does not name
+	// Owned is the label, as "key=value", of all objects of a component, of any kind. What has it and Objects does not name
 	// is reported as a leftover. Empty: no leftovers are looked for. Costly: used for plans only.
 	Owned string
 	// Fleet asks that Clusters and Machines are read anew, however short ago that was done.
@@ -178,7 +178,7 @@ type Set struct {
 	Objects []Object
 	// Migrating are the resources of the Want's Migrate, in its order.
 	Migrating []Migrating
-	// Leftovers are selected by the Want's Owned selector and not named by it, sorted.
+	// Leftovers are those that have the Want's Owned label and are not named by it, sorted.
 	Leftovers []Ref
 }
 

@@ -133,15 +133,24 @@ func readKind[T any](ctx context.Context, r *round, gk schema.GroupKind, opts me
 	var out []T
 	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
 		out, err = paged(opts, func(opts metav1.ListOptions) ([]T, string, error) {
-			page, next, err := r.clients.leanList(ctx, m, opts)
-			reduced := make([]T, 0, len(page))
-			for i := range page {
-				page[i].Object[readAs] = m.GroupVersionKind.Version
-				page[i].SetAPIVersion(apiVersion)
-				reduced = append(reduced, reduce(&page[i]))
+			page, err := r.clients.leanList(ctx, m, opts)
+			if err != nil {
+				return nil, "", err
 			}
-			return reduced, next, err
+			if v := r.guest(m, opts); v != nil {
+				r.survey.show(v, page)
+			}
+			reduced := make([]T, 0, len(page.items))
+			for i := range page.items {
+				page.items[i].Object[readAs] = m.GroupVersionKind.Version
+				page.items[i].SetAPIVersion(apiVersion)
+				reduced = append(reduced, reduce(&page.items[i]))
+			}
+			return reduced, page.next, nil
 		})
+		if v := r.guest(m, opts); v != nil && err == nil {
+			v.done = true
+		}
 		return err
 	})
 	return out, err

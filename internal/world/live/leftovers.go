@@ -25,31 +25,54 @@ func (r *round) leftovers(ctx context.Context, want world.Want) ([]world.Ref, er
 	if want.Owned == "" {
 		return nil, nil
 	}
-	kinds, err := r.listable()
-	if err != nil {
-		return nil, err
+	key, value, _ := strings.Cut(want.Owned, "=")
+	all := r.labelled.get(key, func() labelledAnswer { return r.allLabelled(ctx, key) })
+	if all.err != nil {
+		return nil, all.err
 	}
 	wanted := map[string]bool{}
 	for _, o := range want.Objects {
 		wanted[identity(world.RefOf(o.Object))] = true
 	}
-	var mu sync.Mutex
 	var out []world.Ref
-	err = forEach(len(kinds), r.parallel, func(i int) error {
-		found, err := r.labelled(ctx, kinds[i], want.Owned)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, ref := range found {
-			if !wanted[identity(ref)] {
-				out = append(out, ref)
-			}
+	for _, ref := range all.byValue[value] {
+		if !wanted[identity(ref)] {
+			out = append(out, ref)
 		}
-		return err
-	})
+	}
 	slices.SortFunc(out, func(a, b world.Ref) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return out, err
+	return out, nil
+}
+
+// labelledAnswer are the objects that have a label, by its value.
+type labelledAnswer struct {
+	byValue map[string][]world.Ref
+	err     error
+}
+
+// allLabelled lists every kind once for all components that are known by the same label: there may be hundreds of kinds.
+func (r *round) allLabelled(ctx context.Context, key string) labelledAnswer {
+	kinds, err := r.listable()
+	if err != nil {
+		return labelledAnswer{err: err}
+	}
+	out := labelledAnswer{byValue: map[string][]world.Ref{}}
+	var mu sync.Mutex
+	out.err = forEach(len(kinds), r.parallel, func(i int) error {
+		items, err := r.withLabel(ctx, kinds[i], key)
+		mu.Lock()
+		defer mu.Unlock()
+		for j := range items {
+			value := items[j].Labels[key]
+			out.byValue[value] = append(out.byValue[value], world.Ref{
+				APIVersion: kinds[i].resource.GroupVersion().String(), Kind: kinds[i].name, Namespace: items[j].Namespace, Name: items[j].Name,
+			})
+		}
+		return err
+	})
+	return out
 }
 
 // identity names an object whatever version it was read in.
@@ -61,9 +84,9 @@ func identity(r world.Ref) string {
 	return strings.Join([]string{group, r.Kind, r.Namespace, r.Name}, "|")
 }
 
-// labelled lists the objects of a kind that a selector names and that were applied rather than made by a controller.
-func (r *round) labelled(ctx context.Context, k kind, selector string) ([]world.Ref, error) {
-	list, err := r.clients.metadata.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
+// withLabel lists the objects of a kind that have a label and that were applied rather than made by a controller.
+func (r *round) withLabel(ctx context.Context, k kind, key string) ([]metav1.PartialObjectMetadata, error) {
+	items, err := listMetadata(ctx, r.clients.metadata.Resource(k.resource), metav1.ListOptions{LabelSelector: key})
 	switch diagnose.Classify(err) {
 	case diagnose.ClassNone:
 	case diagnose.ClassNotFound, diagnose.ClassForbidden, diagnose.ClassWebhookSilent:
@@ -72,17 +95,9 @@ func (r *round) labelled(ctx context.Context, k kind, selector string) ([]world.
 	default:
 		return nil, fault(ctx, "list "+k.resource.Resource, err)
 	}
-	var out []world.Ref
-	for i := range list.Items {
-		o := &list.Items[i]
-		if len(o.OwnerReferences) > 0 || o.DeletionTimestamp != nil {
-			continue
-		}
-		out = append(out, world.Ref{
-			APIVersion: k.resource.GroupVersion().String(), Kind: k.name, Namespace: o.Namespace, Name: o.Name,
-		})
-	}
-	return out, nil
+	return slices.DeleteFunc(items, func(o metav1.PartialObjectMetadata) bool {
+		return len(o.OwnerReferences) > 0 || o.DeletionTimestamp != nil
+	}), nil
 }
 
 // kind is one that can be listed.

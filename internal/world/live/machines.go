@@ -81,6 +81,9 @@ func (r *round) machines(ctx context.Context) ([]machine, error) {
 		out, err = paged(metav1.ListOptions{}, func(opts metav1.ListOptions) ([]machine, string, error) {
 			return r.machinePage(ctx, m, opts)
 		})
+		if v := r.guest(m, metav1.ListOptions{}); v != nil && err == nil {
+			v.done = true
+		}
 		return err
 	})
 	return out, err
@@ -90,6 +93,11 @@ func (r *round) machinePage(ctx context.Context, m *apimeta.RESTMapping, opts me
 	raw, err := r.clients.page(ctx, m, opts)
 	if err != nil {
 		return nil, "", err
+	}
+	if v := r.guest(m, opts); v != nil {
+		if _, err := r.survey.receive(v, raw); err != nil {
+			return nil, "", err
+		}
 	}
 	var list struct {
 		listHead

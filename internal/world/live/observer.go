@@ -124,6 +124,11 @@ func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.Worl
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: slices.ContainsFunc(wants, func(w world.Want) bool { return w.Fleet })}
+	return r.look(ctx, wants)
+}
+
+// look makes the observation, and the visits of a survey that goes with it.
+func (r *round) look(ctx context.Context, wants []world.Want) (*world.World, error) {
 	w := &world.World{At: r.at}
 	var err error
 	if w.Management, err = r.recentManagement(ctx); err != nil {
@@ -131,13 +136,19 @@ func (o *Observer) Observe(ctx context.Context, wants []world.Want) (*world.Worl
 	}
 	r.nodes = w.Management.Nodes
 	err = together(
-		func() error { return r.observeFleet(ctx, w) },
+		func() error {
+			err := r.observeFleet(ctx, w)
+			if err == nil && r.survey != nil {
+				r.survey.visitAll(ctx)
+			}
+			return err
+		},
 		func() (err error) { w.Sets, err = r.sets(ctx, wants); return err },
 	)
 	if err != nil {
 		return nil, err
 	}
-	o.memo.prune(r.at)
+	r.memo.prune(r.at)
 	return w, nil
 }
 
@@ -170,12 +181,15 @@ type round struct {
 	nodes []world.Node
 	// fleetAnew tells that the fleet is read whenever it was read last.
 	fleetAnew bool
+	// survey is made along with the observation; nil if none is.
+	survey *surveyor
 
 	refreshOnce sync.Once
 	selected    onceMap[podsAnswer]
 	services    onceMap[string]
 	calls       onceMap[callResult]
 	answers     onceMap[answer]
+	labelled    onceMap[labelledAnswer]
 }
 
 // fault turns an error of a request into one of Observe: typed when asking again makes sense.

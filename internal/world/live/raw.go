@@ -19,29 +19,44 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// leanList returns one page of a list without the managed fields of its objects. They are half of an object and cost more
-// than the rest of it to decode, so they are cut out before.
-func (c *clients) leanList(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) ([]unstructured.Unstructured, string, error) {
+// leanPage is one page of a list. Managed fields are half of an object and cost more than the rest of it to decode, so they
+// are cut out before and kept as they came.
+type leanPage struct {
+	items []unstructured.Unstructured
+	// managed are the managed fields of each item as JSON; nil for one that has none.
+	managed [][]byte
+	next    string
+}
+
+// leanList reads one page of a list.
+func (c *clients) leanList(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) (leanPage, error) {
 	raw, err := c.page(ctx, m, opts)
 	if err != nil {
-		return nil, "", err
+		return leanPage{}, err
 	}
+	return decodeLean(raw, m)
+}
+
+// decodeLean decodes the body of a list.
+func decodeLean(raw []byte, m *apimeta.RESTMapping) (leanPage, error) {
 	var list struct {
 		listHead
 		Items []map[string]any `json:"items"`
 	}
-	if err := decodePage(withoutManagedFields(raw), &list, &list.listHead); err != nil {
-		return nil, "", fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
+	rest, managed := cutManagedFields(raw)
+	if err := decodePage(rest, &list, &list.listHead); err != nil {
+		return leanPage{}, fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
 	}
-	out := make([]unstructured.Unstructured, len(list.Items))
+	out := leanPage{items: make([]unstructured.Unstructured, len(list.Items)), managed: make([][]byte, len(list.Items)), next: list.Metadata.Continue}
+	copy(out.managed, managed)
 	for i, item := range list.Items {
 		// Items of built-in kinds don't say what they are.
 		if item["kind"] == nil {
 			item["apiVersion"], item["kind"] = list.APIVersion, strings.TrimSuffix(list.Kind, "List")
 		}
-		out[i].Object = item
+		out.items[i].Object = item
 	}
-	return out, list.Metadata.Continue, nil
+	return out, nil
 }
 
 // listHead is what every list has.
@@ -89,39 +104,45 @@ func param(r *rest.Request, name, value string) {
 	}
 }
 
-// withoutManagedFields cuts metadata.managedFields out of the items of a list, in place. It relies on valid JSON, as an API
-// server writes it; from anything else it returns something that is no more valid than before.
-func withoutManagedFields(raw []byte) []byte {
-	const items, item, metadata = 1, 3, 4 // the depths at which these keys stand, or whose braces enclose them
+// cutManagedFields takes metadata.managedFields out of the items of a list and returns them besides, up to the last item
+// that has some. It relies on valid JSON without spaces, as an API server writes it; from anything else it returns something
+// that is no more valid than before.
+func cutManagedFields(raw []byte) (rest []byte, managed [][]byte) {
+	const items, list, item, metadata = 1, 2, 3, 4 // how deep these are
 	var keys [metadata]string
-	depth, kept, out := 0, 0, raw[:0]
+	depth, kept, index := 0, 0, -1
+	rest = make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '{', '[':
-			depth++
+			if depth++; depth == item && keys[items] == "items" {
+				index++
+			}
 		case '}', ']':
 			depth--
 		case '"':
 			end := stringEnd(raw, i)
-			key := depth > 0 && depth <= metadata && end < len(raw) && raw[end] == ':'
-			switch {
-			case !key:
+			switch isKey := depth > 0 && depth <= metadata && end < len(raw) && raw[end] == ':'; {
+			case !isKey || depth == list:
 			case depth < metadata:
 				keys[depth] = string(raw[i+1 : end-1])
 			case keys[items] == "items" && keys[item] == "metadata" && string(raw[i:end]) == `"managedFields"`:
-				out = append(out, raw[kept:i]...)
-				end = valueEnd(raw, end+1)
+				rest = append(rest, raw[kept:i]...)
+				begin := end + 1
+				end = valueEnd(raw, begin)
+				managed = append(managed, make([][]byte, index+1-len(managed))...)
+				managed[index] = raw[begin:end]
 				if end < len(raw) && raw[end] == ',' {
 					end++
 				} else {
-					out = bytes.TrimSuffix(out, []byte(","))
+					rest = bytes.TrimSuffix(rest, []byte(","))
 				}
 				kept = end
 			}
 			i = end - 1
 		}
 	}
-	return append(out, raw[kept:]...)
+	return append(rest, raw[kept:]...), managed
 }
 
 // stringEnd returns the index behind the string that begins at i.

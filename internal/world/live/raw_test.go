@@ -39,7 +39,8 @@ func TestManagedFieldsAreCutOutAndNothingElse(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := string(withoutManagedFields([]byte(test.in)))
+			rest, _ := cutManagedFields([]byte(test.in))
+			got := string(rest)
 			if got != test.want || !json.Valid([]byte(got)) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -55,7 +56,7 @@ func FuzzManagedFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var list map[string]any
 		if json.Unmarshal([]byte(text), &list) != nil {
-			_ = withoutManagedFields([]byte(text)) // no panic is all that can be asked
+			_, _ = cutManagedFields([]byte(text)) // no panic is all that can be asked
 			return
 		}
 		raw, err := json.Marshal(list) // as an API server writes it: no spaces, each key once
@@ -63,11 +64,13 @@ func FuzzManagedFields(f *testing.F) {
 			t.Fatal(err)
 		}
 		items, _ := list["items"].([]any)
-		for _, item := range items {
+		cut := map[int]any{}
+		for i, item := range items {
 			object, _ := item.(map[string]any)
 			metadata, _ := object["metadata"].(map[string]any)
 			switch metadata["managedFields"].(type) {
 			case []any, map[string]any:
+				cut[i] = metadata["managedFields"]
 				delete(metadata, "managedFields")
 			case nil:
 			default:
@@ -75,8 +78,23 @@ func FuzzManagedFields(f *testing.F) {
 			}
 		}
 		var got map[string]any
-		if err := json.Unmarshal(withoutManagedFields(raw), &got); err != nil {
+		rest, managed := cutManagedFields(raw)
+		if err := json.Unmarshal(rest, &got); err != nil {
 			t.Fatalf("%v\nin %s", err, raw)
+		}
+		for i, m := range managed {
+			var fields any
+			if m == nil {
+				continue
+			}
+			if err := json.Unmarshal(m, &fields); err != nil || !cmp.Equal(fields, cut[i]) {
+				t.Errorf("item %d: managed fields are %s, want %v; error %v", i, m, cut[i], err)
+			}
+		}
+		for i := range cut {
+			if i >= len(managed) || managed[i] == nil {
+				t.Errorf("item %d: its managed fields %v are gone", i, cut[i])
+			}
 		}
 		if diff := cmp.Diff(list, got); diff != "" {
 			t.Errorf("-want +got:\n%s\nin %s", diff, raw)
@@ -110,15 +128,15 @@ func TestLeanListSaysWhatItsItemsAre(t *testing.T) {
 	var asked []string
 	r := answering(t, http.StatusOK, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[
 		{"metadata":{"name":"a","generation":3,"managedFields":[{}]},"data":{"x":"y"}}]}`, &asked)
-	got, next, err := r.clients.leanList(t.Context(), mappingOf("", "v1", "configmaps", "ConfigMap"), metav1.ListOptions{Limit: 2, Continue: "c", LabelSelector: "!a"})
+	page, err := r.clients.leanList(t.Context(), mappingOf("", "v1", "configmaps", "ConfigMap"), metav1.ListOptions{Limit: 2, Continue: "c", LabelSelector: "!a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "generation": int64(3)}, "data": map[string]any{"x": "y"},
 	}}}
-	if diff := cmp.Diff(want, got); diff != "" || next != "more" {
-		t.Errorf("continue %q, -want +got:\n%s", next, diff)
+	if diff := cmp.Diff(want, page.items); diff != "" || page.next != "more" || string(page.managed[0]) != "[{}]" {
+		t.Errorf("continue %q, managed fields %s, -want +got:\n%s", page.next, page.managed, diff)
 	}
 	if diff := cmp.Diff([]string{"/api/v1/configmaps?continue=c&labelSelector=%21a&limit=2"}, asked); diff != "" {
 		t.Errorf("asked, -want +got:\n%s", diff)

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/diagnose"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -52,24 +51,55 @@ func topics() []topic {
 func (o *Observer) Survey(ctx context.Context, ask world.Ask) *world.Survey {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := &surveyor{
-		round: &round{Observer: o, at: o.clock.Now()}, ask: ask,
-		out: &world.Survey{Looked: map[world.Topic]string{}}, visits: map[schema.GroupVersionResource]*visit{},
+	s := newSurveyor(&round{Observer: o, at: o.clock.Now()}, ask)
+	s.begin(ctx)
+	s.visitAll(ctx)
+	return s.end(ctx)
+}
+
+// Inspect observes and surveys at once, which shows the same as one after the other: what the fleet is put together from is
+// listed once for both.
+func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.Ask) (*world.World, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: true}
+	s := newSurveyor(r, ask)
+	s.begin(ctx)
+	r.survey = s
+	w, err := r.look(ctx, wants)
+	if err != nil {
+		return nil, err
 	}
-	asked := slices.DeleteFunc(topics(), func(t topic) bool { return !slices.Contains(ask.Topics, t.name) })
-	finish := make([]func(context.Context) error, len(asked))
-	for i, t := range asked {
+	w.Survey = s.end(ctx)
+	return w, nil
+}
+
+func newSurveyor(r *round, ask world.Ask) *surveyor {
+	return &surveyor{
+		round: r, ask: ask, out: &world.Survey{Looked: map[world.Topic]string{}}, visits: map[schema.GroupVersionResource]*visit{},
+		decoding: make(chan struct{}, pagesDecoded),
+		asked:    slices.DeleteFunc(topics(), func(t topic) bool { return !slices.Contains(ask.Topics, t.name) }),
+	}
+}
+
+// begin lets every topic make its own requests and ask for visits.
+func (s *surveyor) begin(ctx context.Context) {
+	s.finish = make([]func(context.Context) error, len(s.asked))
+	for i, t := range s.asked {
 		s.current = t.name
 		var err error
-		finish[i], err = t.begin(ctx, s)
+		s.finish[i], err = t.begin(ctx, s)
 		s.note(t.name, err)
 	}
-	s.visitAll(ctx)
-	for i, t := range asked {
-		if _, failed := s.out.Failed(t.name); failed || finish[i] == nil {
+}
+
+// end lets every topic put its result together.
+func (s *surveyor) end(ctx context.Context) *world.Survey {
+	for i, t := range s.asked {
+		if _, failed := s.out.Failed(t.name); failed || s.finish[i] == nil {
 			continue
 		}
-		s.note(t.name, finish[i](ctx))
+		s.note(t.name, s.finish[i](ctx))
 	}
 	return s.out
 }
@@ -80,16 +110,27 @@ type surveyor struct {
 
 	ask world.Ask
 	out *world.Survey
+	// asked are the topics, and finish what each has to do in the end.
+	asked  []topic
+	finish []func(context.Context) error
+	// decoding bounds the pages that are decoded and not yet shown.
+	decoding chan struct{}
 
 	mu      sync.Mutex
 	visits  map[schema.GroupVersionResource]*visit
 	current world.Topic
+	// shown are the managed fields, as JSON, of the object that is being shown.
+	shown []byte
 }
 
 // visit is one resource to be listed, with those who want to see its objects.
 type visit struct {
 	mapping  *apimeta.RESTMapping
 	visitors []visitor
+	// done tells that all objects were shown.
+	done bool
+	// seen are the UIDs of those that were.
+	seen map[types.UID]bool
 }
 
 type visitor struct {
@@ -132,64 +173,4 @@ func (s *surveyor) visitKind(gk schema.GroupKind, see func(*unstructured.Unstruc
 		s.visit(ms[0], see)
 	}
 	return nil
-}
-
-// visitAll makes the visits.
-func (s *surveyor) visitAll(ctx context.Context) {
-	all := make([]*visit, 0, len(s.visits))
-	for _, v := range s.visits {
-		all = append(all, v)
-	}
-	// Errors belong to topics and are noted there.
-	_ = forEach(len(all), s.parallel, func(i int) error {
-		if err := s.walk(ctx, all[i]); err != nil {
-			for _, v := range all[i].visitors {
-				s.note(v.topic, fmt.Errorf("list %s: %w", all[i].mapping.Resource.GroupResource(), err))
-			}
-		}
-		return nil
-	})
-}
-
-// walk lists a resource page by page and keeps none of them. When the API server has dropped the snapshot, the rest is
-// read from a newer one, which may show an object twice or miss one that was made meanwhile; see has to live with that.
-func (s *surveyor) walk(ctx context.Context, v *visit) error {
-	from := s.clients.resource(v.mapping, "")
-	opts := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := from.List(ctx, opts)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil // the kind is gone, and so are its objects
-		case apierrors.IsResourceExpired(err) && opts.Continue != "":
-			if opts.Continue = restart(err); opts.Continue != "" {
-				continue
-			}
-			return err
-		case err != nil:
-			return err
-		}
-		s.show(v, page.Items)
-		if opts.Continue = page.GetContinue(); opts.Continue == "" {
-			return nil
-		}
-	}
-}
-
-// restart returns the token that the API server offers for going on with a newer snapshot.
-func restart(err error) string {
-	if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // the API server's own answer, as the client returns it
-		return status.Status().ListMeta.Continue
-	}
-	return ""
-}
-
-func (s *surveyor) show(v *visit, items []unstructured.Unstructured) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range items {
-		for _, visitor := range v.visitors {
-			visitor.see(&items[i])
-		}
-	}
 }

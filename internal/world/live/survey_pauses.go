@@ -27,7 +27,7 @@ const hostPausedAnnotation = "baremetalhost.metal3.io/paused"
 // infrastructure or bootstrap configuration, and the hosts under metal3's machines.
 func pausesTopic() topic {
 	return topic{name: world.TopicPauses, begin: func(_ context.Context, s *surveyor) (func(context.Context) error, error) {
-		c := &pauseCollector{kinds: map[schema.GroupKind]bool{}, users: map[objectKey]string{}}
+		c := &pauseCollector{s: s, kinds: map[schema.GroupKind]bool{}, users: map[objectKey]string{}}
 		see := map[schema.GroupKind]func(*unstructured.Unstructured){}
 		for _, kind := range []string{"Cluster", "MachineDeployment", "MachinePool", "MachineSet", "Machine"} {
 			see[schema.GroupKind{Group: capiGroup, Kind: kind}] = c.see
@@ -41,6 +41,7 @@ func pausesTopic() topic {
 }
 
 type pauseCollector struct {
+	s      *surveyor
 	pauses []world.Pause
 	// kinds are those that visited objects refer to, users the clusters of the objects that are referred to.
 	kinds map[schema.GroupKind]bool
@@ -91,7 +92,7 @@ func (c *pauseCollector) note(u *unstructured.Unstructured, cluster string) {
 			Cluster: cluster, Object: world.RefOf(u), Where: where, Value: value,
 			Run: cmp.Or(annotations[v1alpha1.PausedByAnnotation], annotations[v1alpha1.HeldForAnnotation]),
 		}
-		p.By, p.At = setter(u.GetManagedFields(), path...)
+		p.By, p.At = setter(c.s.managedFields(u), path...)
 		c.pauses = append(c.pauses, p)
 	}
 	if boolAt(u, "spec", "paused") {

@@ -75,7 +75,7 @@ func (k *storedKind) see(ctx context.Context, c *storedCollector, u *unstructure
 	}
 	// The accessors of unstructured objects copy what they return, which is much for ten thousand objects.
 	metadata, _ := u.Object["metadata"].(map[string]any)
-	k.seeFields(ref, metadata)
+	k.seeFields(ref, c.s.managers())
 	if owners, found := metadata["ownerReferences"]; found && owners != nil {
 		c.seeOwners(k.Next.Name, k.groupKind(), ref, u.GetOwnerReferences())
 	}
@@ -83,27 +83,19 @@ func (k *storedKind) see(ctx context.Context, c *storedCollector, u *unstructure
 }
 
 // seeFields notes managedFields at a version that is not to come.
-func (k *storedKind) seeFields(ref world.Ref, metadata map[string]any) {
-	entries, _ := metadata["managedFields"].([]any)
+func (k *storedKind) seeFields(ref world.Ref, entries []managedEntry) {
 	var newest *world.StaleFields
 	for _, e := range entries {
-		m, ok := e.(map[string]any)
-		if !ok {
+		if !storage.StaleField(metav1.ManagedFieldsEntry{APIVersion: e.APIVersion}, k.Next.Group, k.Next.Names()) {
 			continue
 		}
-		apiVersion, _ := m["apiVersion"].(string)
-		if !storage.StaleField(metav1.ManagedFieldsEntry{APIVersion: apiVersion}, k.Next.Group, k.Next.Names()) {
-			continue
-		}
-		manager, _ := m["manager"].(string)
-		written, _ := m["time"].(string)
-		at, err := time.Parse(time.RFC3339, written)
+		at, err := time.Parse(time.RFC3339, e.Time)
 		if err != nil {
 			at = time.Time{} // without a time it is older than any that has one
 		}
 		if newest == nil || at.After(newest.At) {
-			gv, _ := kschema.ParseGroupVersion(apiVersion)
-			newest = &world.StaleFields{Object: ref, Version: gv.Version, Manager: manager, At: at}
+			gv, _ := kschema.ParseGroupVersion(e.APIVersion)
+			newest = &world.StaleFields{Object: ref, Version: gv.Version, Manager: e.Manager, At: at}
 		}
 	}
 	if newest != nil {

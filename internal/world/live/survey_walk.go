@@ -1,0 +1,142 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pagesDecoded is how many pages of a survey are decoded at a time. One takes about ten times the memory of its bytes, and
+// waits until the topics have seen it.
+const pagesDecoded = 2
+
+// visitAll makes the visits that are not made yet.
+func (s *surveyor) visitAll(ctx context.Context) {
+	all := make([]*visit, 0, len(s.visits))
+	for _, v := range s.visits {
+		if !v.done {
+			all = append(all, v)
+		}
+	}
+	// Errors belong to topics and are noted there.
+	_ = forEach(len(all), s.parallel, func(i int) error {
+		if err := s.walk(ctx, all[i]); err != nil {
+			for _, v := range all[i].visitors {
+				s.note(v.topic, fmt.Errorf("list %s: %w", all[i].mapping.Resource.GroupResource(), err))
+			}
+		}
+		return nil
+	})
+}
+
+// walk lists a resource page by page and keeps none of them. When the API server has dropped the snapshot, the rest is
+// read from a newer one, which may miss an object that was made meanwhile; see has to live with that.
+func (s *surveyor) walk(ctx context.Context, v *visit) error {
+	opts := metav1.ListOptions{Limit: pageSize}
+	for {
+		raw, err := s.clients.page(ctx, v.mapping, opts)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil // the kind is gone, and so are its objects
+		case apierrors.IsResourceExpired(err) && opts.Continue != "":
+			if opts.Continue = restart(err); opts.Continue != "" {
+				continue
+			}
+			return err
+		case err != nil:
+			return err
+		}
+		if opts.Continue, err = s.receive(v, raw); err != nil || opts.Continue == "" {
+			return err
+		}
+	}
+}
+
+// restart returns the token that the API server offers for going on with a newer snapshot.
+func restart(err error) string {
+	if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // the API server's own answer, as the client returns it
+		return status.Status().ListMeta.Continue
+	}
+	return ""
+}
+
+// receive shows the objects of a page, and returns where the list goes on.
+func (s *surveyor) receive(v *visit, raw []byte) (next string, err error) {
+	s.decoding <- struct{}{}
+	defer func() { <-s.decoding }()
+	page, err := decodeLean(raw, v.mapping)
+	if err != nil {
+		return "", err
+	}
+	s.show(v, page)
+	return page.next, nil
+}
+
+// show shows each object that was not shown before: a list that starts over begins with what it began with.
+func (s *surveyor) show(v *visit, page leanPage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.seen == nil {
+		v.seen = map[types.UID]bool{}
+	}
+	for i := range page.items {
+		uid := page.items[i].GetUID()
+		if uid != "" && v.seen[uid] {
+			continue
+		}
+		v.seen[uid] = true
+		s.shown = page.managed[i]
+		for _, visitor := range v.visitors {
+			visitor.see(&page.items[i])
+		}
+	}
+	s.shown = nil
+}
+
+// guest returns the visit to a resource that a list of the fleet can serve as well; nil if there is none.
+func (r *round) guest(m *apimeta.RESTMapping, opts metav1.ListOptions) *visit {
+	if r.survey == nil || opts.LabelSelector != "" {
+		return nil
+	}
+	return r.survey.visits[m.Resource]
+}
+
+// managedFields returns the managed fields of the object that is being shown, which are decoded only for who asks.
+func (s *surveyor) managedFields(u *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	if s.shown == nil {
+		return u.GetManagedFields()
+	}
+	var out []metav1.ManagedFieldsEntry
+	if err := json.Unmarshal(s.shown, &out); err != nil {
+		return nil // an API server writes no others
+	}
+	return out
+}
+
+// managedEntry is an entry of managed fields without the fields.
+type managedEntry struct {
+	APIVersion string `json:"apiVersion"`
+	Manager    string `json:"manager"`
+	Time       string `json:"time"`
+}
+
+// managers returns who wrote to the object that is being shown.
+func (s *surveyor) managers() []managedEntry {
+	if s.shown == nil {
+		return nil
+	}
+	var out []managedEntry
+	if err := json.Unmarshal(s.shown, &out); err != nil {
+		return nil // an API server writes no others
+	}
+	return out
+}
