@@ -34,7 +34,7 @@ func generate(dir string) error {
 		return fmt.Errorf("list pages: %w", err)
 	}
 	for _, page := range old {
-		if err := os.Remove(page); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(page); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // the directory is the caller's choice
 			return fmt.Errorf("remove old page: %w", err)
 		}
 	}

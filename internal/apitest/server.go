@@ -109,7 +109,7 @@ func (s *Server) manage(t *testing.T, dir string) {
 			t.Errorf("kube-controller-manager ended early: %v\n%s", err, log.String())
 		default:
 			cancel()
-			_ = <-done // it was killed
+			<-done
 		}
 		cancel()
 	})

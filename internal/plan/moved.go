@@ -162,24 +162,31 @@ func movedObjects(then, now *v1alpha1.PlanSpec, before, after []ObjectState) []s
 		if i >= len(then.Components) || then.Components[i].From != c.From {
 			continue
 		}
-		count := map[string]int{}
-		for _, o := range after {
-			old, known := was[o.Object]
-			if !known || o.Component != c.Name {
-				continue
-			}
-			what, detail := fate(old, o)
-			if what == "" {
-				continue
-			}
-			if count[what]++; count[what] <= named {
-				out = append(out, fmt.Sprintf("%s of %s %s%s", o.Object, c.Name, what, detail))
-			}
+		out = append(out, movedOf(c.Name, was, after)...)
+	}
+	return out
+}
+
+// movedOf is movedObjects for one component.
+func movedOf(component string, was map[world.Ref]ObjectState, after []ObjectState) []string {
+	var out []string
+	count := map[string]int{}
+	for _, o := range after {
+		old, known := was[o.Object]
+		if !known || o.Component != component {
+			continue
 		}
-		for _, what := range slices.Sorted(maps.Keys(count)) {
-			if more := count[what] - named; more > 0 {
-				out = append(out, fmt.Sprintf("%d more objects of %s: each %s", more, c.Name, what))
-			}
+		what, detail := fate(old, o)
+		if what == "" {
+			continue
+		}
+		if count[what]++; count[what] <= named {
+			out = append(out, fmt.Sprintf("%s of %s %s%s", o.Object, component, what, detail))
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(count)) {
+		if more := count[what] - named; more > 0 {
+			out = append(out, fmt.Sprintf("%d more objects of %s: each %s", more, component, what))
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,8 +64,9 @@ func (s *surveyor) walk(ctx context.Context, v *visit) error {
 
 // restart returns the token that the API server offers for going on with a newer snapshot.
 func restart(err error) string {
-	if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // the API server's own answer, as the client returns it
-		return status.Status().ListMeta.Continue
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Continue
 	}
 	return ""
 }
