@@ -109,7 +109,9 @@ func (s *Server) manage(t *testing.T, dir string) {
 			t.Errorf("kube-controller-manager ended early: %v\n%s", err, log.String())
 		default:
 			cancel()
-			<-done
+			if err := <-done; err == nil {
+				t.Error("kube-controller-manager ended by itself")
+			}
 		}
 		cancel()
 	})
