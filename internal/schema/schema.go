@@ -13,7 +13,6 @@ package schema
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 
@@ -73,12 +72,6 @@ func New(crd *unstructured.Unstructured, version string) (*Validator, error) {
 		apiVersion: group + "/" + version, structural: structural, basic: basic,
 		rules: sync.OnceValue(func() *cel.Validator { return cel.NewValidator(structural, true, celconfig.PerCallLimit) }),
 	}, nil
-}
-
-// Same tells whether versions of two CRDs have the same schema, as far as that can be told at a glance.
-func Same(a *unstructured.Unstructured, versionA string, b *unstructured.Unstructured, versionB string) bool {
-	inA, inB := rawSchema(a, versionA), rawSchema(b, versionB)
-	return inA != nil && reflect.DeepEqual(inA, inB)
 }
 
 func rawSchema(crd *unstructured.Unstructured, version string) any {

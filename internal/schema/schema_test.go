@@ -85,17 +85,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
-	t.Parallel()
-	a, b := object(t, crd), object(t, crd)
-	if !schema.Same(a, "v1", b, "v1") {
-		t.Error("a schema is not the same as itself")
-	}
-	if schema.Same(a, "v1", b, "v2") || schema.Same(a, "v2", b, "v2") || schema.Same(a, "", b, "v1") {
-		t.Error("what has no schema passes for the same")
-	}
-}
-
 func TestVersionWithoutASchemaTakesEverything(t *testing.T) {
 	t.Parallel()
 	v, err := schema.New(object(t, crd), "v2")

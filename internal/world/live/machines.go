@@ -95,9 +95,7 @@ func (r *round) machinePage(ctx context.Context, m *apimeta.RESTMapping, opts me
 		return nil, "", err
 	}
 	if v := r.guest(m, opts); v != nil {
-		if _, err := r.survey.receive(v, raw); err != nil {
-			return nil, "", err
-		}
+		r.survey.receiveMeanwhile(v, raw)
 	}
 	var list struct {
 		listHead

@@ -67,6 +67,7 @@ func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.As
 	s.begin(ctx)
 	r.survey = s
 	w, err := r.look(ctx, wants)
+	s.meanwhile.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +114,9 @@ type surveyor struct {
 	// asked are the topics, and finish what each has to do in the end.
 	asked  []topic
 	finish []func(context.Context) error
-	// decoding bounds the pages that are decoded and not yet shown.
-	decoding chan struct{}
+	// decoding bounds the pages that are decoded and not yet shown; meanwhile are those that nobody waits for at once.
+	decoding  chan struct{}
+	meanwhile sync.WaitGroup
 
 	mu      sync.Mutex
 	visits  map[schema.GroupVersionResource]*visit

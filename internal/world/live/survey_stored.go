@@ -112,7 +112,7 @@ func (c *storedCollector) definition(ctx context.Context, crd *unstructured.Unst
 		return nil, err
 	}
 	k.choose()
-	k.same = sameSchema(k, live)
+	k.looser = looserSchema(k, live)
 	if k.ReadAt == "" {
 		return k, nil
 	}

@@ -31,8 +31,8 @@ type storedKind struct {
 	// byNext and byLive judge objects; they are made when they are needed first.
 	byNext, byLive *schema.Validator
 	made, madeLive bool
-	// same tells that the schema is the live one: the upgrade makes no object worse, so none is judged.
-	same bool
+	// looser tells that the schema to come takes what the live one takes: the upgrade makes no object worse, so none is judged.
+	looser bool
 	// tried are objects to try a write of.
 	tried []world.Ref
 	err   error
@@ -62,8 +62,8 @@ func (k *storedKind) choose() {
 	}
 }
 
-func sameSchema(k *storedKind, live *unstructured.Unstructured) bool {
-	return schema.Same(k.next, k.JudgedAt, live, k.ReadAt)
+func looserSchema(k *storedKind, live *unstructured.Unstructured) bool {
+	return schema.TakesAll(k.next, k.JudgedAt, live, k.ReadAt)
 }
 
 // see looks at one object.
@@ -105,7 +105,7 @@ func (k *storedKind) seeFields(ref world.Ref, entries []managedEntry) {
 
 // judge notes an object that does not satisfy the schema to come.
 func (k *storedKind) judge(ctx context.Context, c *storedCollector, ref world.Ref, u *unstructured.Unstructured) {
-	if k.JudgedAt == "" || k.same || k.err != nil {
+	if k.JudgedAt == "" || k.looser || k.err != nil {
 		return
 	}
 	if !k.made {

@@ -20,8 +20,9 @@ import (
 // waits until the topics have seen it.
 const pagesDecoded = 2
 
-// visitAll makes the visits that are not made yet.
+// visitAll makes the visits that are not made yet, and waits for the others.
 func (s *surveyor) visitAll(ctx context.Context) {
+	defer s.meanwhile.Wait()
 	all := make([]*visit, 0, len(s.visits))
 	for _, v := range s.visits {
 		if !v.done {
@@ -30,13 +31,19 @@ func (s *surveyor) visitAll(ctx context.Context) {
 	}
 	// Errors belong to topics and are noted there.
 	_ = forEach(len(all), s.parallel, func(i int) error {
-		if err := s.walk(ctx, all[i]); err != nil {
-			for _, v := range all[i].visitors {
-				s.note(v.topic, fmt.Errorf("list %s: %w", all[i].mapping.Resource.GroupResource(), err))
-			}
-		}
+		s.failed(all[i], s.walk(ctx, all[i]))
 		return nil
 	})
+}
+
+// failed notes for all topics of a visit why its objects could not be shown.
+func (s *surveyor) failed(v *visit, err error) {
+	if err == nil {
+		return
+	}
+	for _, visitor := range v.visitors {
+		s.note(visitor.topic, fmt.Errorf("list %s: %w", v.mapping.Resource.GroupResource(), err))
+	}
 }
 
 // walk lists a resource page by page and keeps none of them. When the API server has dropped the snapshot, the rest is
@@ -81,6 +88,19 @@ func (s *surveyor) receive(v *visit, raw []byte) (next string, err error) {
 	}
 	s.show(v, page)
 	return page.next, nil
+}
+
+// receiveMeanwhile does the same while the next page is fetched, as soon as memory is free for it.
+func (s *surveyor) receiveMeanwhile(v *visit, raw []byte) {
+	s.decoding <- struct{}{}
+	s.meanwhile.Go(func() {
+		defer func() { <-s.decoding }()
+		page, err := decodeLean(raw, v.mapping)
+		if err == nil {
+			s.show(v, page)
+		}
+		s.failed(v, err)
+	})
 }
 
 // show shows each object that was not shown before: a list that starts over begins with what it began with.
