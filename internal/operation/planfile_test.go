@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/plan"
@@ -129,5 +130,17 @@ func TestResumingASavedPlan(t *testing.T) {
 	moved.Open = &v1alpha1.Upgrade{Spec: v1alpha1.UpgradeSpec{Plan: store.PlanName(f.Plan.Digest)}}
 	if d, err = f.resume(&moved); err != nil || !d.Own {
 		t.Errorf("resume returned %v, own %t, want to go on with its own run", err, d != nil && d.Own)
+	}
+}
+
+func TestRunsInOneSecondHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := &Session{clock: clocktesting.NewFakeClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))}
+	spec := &v1alpha1.PlanSpec{Release: v1alpha1.ReleaseReference{Version: "v1.2.0+build"}}
+	const first = "to-v1.2.0-build-20260701-120000"
+	for newest, want := range map[string]string{"": first, "to-v1.2.0-build-20260701-115959": first, first: first + "-2", first + "-2": first + "-3", first + "-9": first + "-10"} {
+		if got := s.runName(spec, newest); got != want {
+			t.Errorf("after %q comes %q, want %q", newest, got, want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (s *Session) Start(ctx context.Context, d *Draft, o StartOptions) (*v1alpha
 		return nil, err
 	}
 	run, err := s.store.CreateUpgrade(ctx, &v1alpha1.Upgrade{
-		ObjectMeta: metav1.ObjectMeta{Name: s.runName(d.Spec)},
+		ObjectMeta: metav1.ObjectMeta{Name: s.runName(d.Spec, d.newest)},
 		Spec: v1alpha1.UpgradeSpec{
 			Plan: name, From: from(d.Spec), To: d.Spec.Release.Version, Intent: v1alpha1.IntentRun,
 			RequestedBy: o.By, Accepted: o.Accepted, Fence: fenceDigest, StallLimit: metav1.Duration{Duration: o.StallLimit},
@@ -204,10 +205,17 @@ func (s *Session) supersede(ctx context.Context, old *v1alpha1.Upgrade, by strin
 	return nil
 }
 
-// runName is unique enough for people and sorts by time.
-func (s *Session) runName(spec *v1alpha1.PlanSpec) string {
+// runName is unique enough for people and sorts by time. A run in the same second as the newest one gets a number.
+func (s *Session) runName(spec *v1alpha1.PlanSpec, newest string) string {
 	version := strings.NewReplacer("+", "-", "_", "-").Replace(strings.ToLower(spec.Release.Version))
-	return fmt.Sprintf("to-%s-%s", version, s.clock.Now().UTC().Format("20060102-150405"))
+	name := fmt.Sprintf("to-%s-%s", version, s.clock.Now().UTC().Format("20060102-150405"))
+	if newest == name {
+		return name + "-2"
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(newest, name+"-")); err == nil && n > 1 {
+		return fmt.Sprintf("%s-%d", name, n+1)
+	}
+	return name
 }
 
 // from describes the platform as it was: the last release, or else the versions of what moves.

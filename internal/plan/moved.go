@@ -159,16 +159,14 @@ func movedObjects(then, now *v1alpha1.PlanSpec, before, after []ObjectState) []s
 	}
 	var out []string
 	for i, c := range now.Components {
-		if i >= len(then.Components) || then.Components[i].From != c.From {
-			continue
+		if i < len(then.Components) && then.Components[i].From == c.From {
+			out = append(out, fates(c.Name, was, after)...)
 		}
-		out = append(out, movedOf(c.Name, was, after)...)
 	}
 	return out
 }
 
-// movedOf is movedObjects for one component.
-func movedOf(component string, was map[world.Ref]ObjectState, after []ObjectState) []string {
+func fates(component string, was map[world.Ref]ObjectState, after []ObjectState) []string {
 	var out []string
 	count := map[string]int{}
 	for _, o := range after {
