@@ -136,14 +136,14 @@ func (r *round) look(ctx context.Context, wants []world.Want) (*world.World, err
 	}
 	r.nodes = w.Management.Nodes
 	err = together(
-		func() error {
-			err := r.observeFleet(ctx, w)
-			if err == nil && r.survey != nil {
-				r.survey.visitAll(ctx)
-			}
-			return err
-		},
+		func() error { return r.observeFleet(ctx, w) },
 		func() (err error) { w.Sets, err = r.sets(ctx, wants); return err },
+		func() error {
+			if r.survey != nil {
+				r.survey.visitOthers(ctx)
+			}
+			return nil
+		},
 	)
 	if err != nil {
 		return nil, err

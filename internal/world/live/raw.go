@@ -43,8 +43,8 @@ func decodeLean(raw []byte, m *apimeta.RESTMapping) (leanPage, error) {
 		listHead
 		Items []map[string]any `json:"items"`
 	}
-	rest, managed := cutManagedFields(raw)
-	if err := decodePage(rest, &list, &list.listHead); err != nil {
+	lean, managed := cutManagedFields(raw)
+	if err := decodePage(lean, &list, &list.listHead); err != nil {
 		return leanPage{}, fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
 	}
 	out := leanPage{items: make([]unstructured.Unstructured, len(list.Items)), managed: make([][]byte, len(list.Items)), next: list.Metadata.Continue}
@@ -107,11 +107,11 @@ func param(r *rest.Request, name, value string) {
 // cutManagedFields takes metadata.managedFields out of the items of a list and returns them besides, up to the last item
 // that has some. It relies on valid JSON without spaces, as an API server writes it; from anything else it returns something
 // that is no more valid than before.
-func cutManagedFields(raw []byte) (rest []byte, managed [][]byte) {
+func cutManagedFields(raw []byte) (lean []byte, managed [][]byte) {
 	const items, list, item, metadata = 1, 2, 3, 4 // how deep these are
 	var keys [metadata]string
 	depth, kept, index := 0, 0, -1
-	rest = make([]byte, 0, len(raw))
+	lean = make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '{', '[':
@@ -125,9 +125,9 @@ func cutManagedFields(raw []byte) (rest []byte, managed [][]byte) {
 			switch isKey := depth > 0 && depth <= metadata && end < len(raw) && raw[end] == ':'; {
 			case !isKey || depth == list:
 			case depth < metadata:
-				keys[depth] = string(raw[i+1 : end-1])
+				keys[depth] = string(raw[i+1 : end-1]) //nolint:gosec // depth is from 1 to metadata-1 here
 			case keys[items] == "items" && keys[item] == "metadata" && string(raw[i:end]) == `"managedFields"`:
-				rest = append(rest, raw[kept:i]...)
+				lean = append(lean, raw[kept:i]...)
 				begin := end + 1
 				end = valueEnd(raw, begin)
 				managed = append(managed, make([][]byte, index+1-len(managed))...)
@@ -135,14 +135,14 @@ func cutManagedFields(raw []byte) (rest []byte, managed [][]byte) {
 				if end < len(raw) && raw[end] == ',' {
 					end++
 				} else {
-					rest = bytes.TrimSuffix(rest, []byte(","))
+					lean = bytes.TrimSuffix(lean, []byte(","))
 				}
 				kept = end
 			}
 			i = end - 1
 		}
 	}
-	return append(rest, raw[kept:]...), managed
+	return append(lean, raw[kept:]...), managed
 }
 
 // stringEnd returns the index behind the string that begins at i.

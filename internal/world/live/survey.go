@@ -71,6 +71,7 @@ func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.As
 	if err != nil {
 		return nil, err
 	}
+	s.visitAll(ctx)
 	w.Survey = s.end(ctx)
 	return w, nil
 }

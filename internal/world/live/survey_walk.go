@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,16 +24,31 @@ const pagesDecoded = 2
 
 // visitAll makes the visits that are not made yet, and waits for the others.
 func (s *surveyor) visitAll(ctx context.Context) {
-	defer s.meanwhile.Wait()
-	all := make([]*visit, 0, len(s.visits))
+	s.visitThose(ctx, func(v *visit) bool { return !v.done })
+	s.meanwhile.Wait()
+}
+
+// visitOthers makes the visits to kinds that the fleet is not put together from.
+func (s *surveyor) visitOthers(ctx context.Context) {
+	s.visitThose(ctx, func(v *visit) bool { return !ofFleet(v.mapping.GroupVersionKind.GroupKind()) })
+}
+
+// ofFleet tells whether a fleet may be put together from a kind.
+func ofFleet(gk schema.GroupKind) bool {
+	return gk.Group == controlPlaneGroup || gk.Group == capiGroup && slices.Contains([]string{"Cluster", "Machine", "MachineDeployment", "MachinePool"}, gk.Kind)
+}
+
+func (s *surveyor) visitThose(ctx context.Context, which func(*visit) bool) {
+	var those []*visit
 	for _, v := range s.visits {
-		if !v.done {
-			all = append(all, v)
+		if which(v) {
+			those = append(those, v)
 		}
 	}
 	// Errors belong to topics and are noted there.
-	_ = forEach(len(all), s.parallel, func(i int) error {
-		s.failed(all[i], s.walk(ctx, all[i]))
+	_ = forEach(len(those), s.parallel, func(i int) error {
+		s.failed(those[i], s.walk(ctx, those[i]))
+		those[i].done = true
 		return nil
 	})
 }
@@ -124,9 +141,10 @@ func (s *surveyor) show(v *visit, page leanPage) {
 	s.shown = nil
 }
 
-// guest returns the visit to a resource that a list of the fleet can serve as well; nil if there is none.
+// guest returns the visit to a resource that a list of the fleet can serve as well; nil if there is none. Control planes of
+// other groups than the usual one are listed twice.
 func (r *round) guest(m *apimeta.RESTMapping, opts metav1.ListOptions) *visit {
-	if r.survey == nil || opts.LabelSelector != "" {
+	if r.survey == nil || opts.LabelSelector != "" || !ofFleet(m.GroupVersionKind.GroupKind()) {
 		return nil
 	}
 	return r.survey.visits[m.Resource]
