@@ -5,103 +5,53 @@ package live
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
 )
 
-// leanPage is one page of a list. Managed fields are half of an object and cost more than the rest of it to decode, so they
-// are cut out before and kept as they came.
-type leanPage struct {
+// leanBatch are some objects of a list. Managed fields are half of an object and cost more than the rest of it to decode, so
+// they are cut out before and kept as they came.
+type leanBatch struct {
 	items []unstructured.Unstructured
 	// managed are the managed fields of each item as JSON; nil for one that has none.
 	managed [][]byte
-	next    string
 }
 
-// leanList reads one page of a list.
-func (c *clients) leanList(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) (leanPage, error) {
-	raw, err := c.page(ctx, m, opts)
-	if err != nil {
-		return leanPage{}, err
-	}
-	return decodeLean(raw, m)
-}
-
-// decodeLean decodes the body of a list.
-func decodeLean(raw []byte, m *apimeta.RESTMapping) (leanPage, error) {
+// decodeLean decodes a batch of objects of a kind.
+func decodeLean(raw []byte, m *apimeta.RESTMapping) (leanBatch, error) {
 	var list struct {
-		listHead
 		Items []map[string]any `json:"items"`
 	}
 	lean, managed := cutManagedFields(raw)
-	if err := decodePage(lean, &list, &list.listHead); err != nil {
-		return leanPage{}, fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
+	if err := decodeBatch(lean, &list); err != nil {
+		return leanBatch{}, fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
 	}
-	out := leanPage{items: make([]unstructured.Unstructured, len(list.Items)), managed: make([][]byte, len(list.Items)), next: list.Metadata.Continue}
+	out := leanBatch{items: make([]unstructured.Unstructured, len(list.Items)), managed: make([][]byte, len(list.Items))}
 	copy(out.managed, managed)
 	for i, item := range list.Items {
 		// Items of built-in kinds don't say what they are.
 		if item["kind"] == nil {
-			item["apiVersion"], item["kind"] = list.APIVersion, strings.TrimSuffix(list.Kind, "List")
+			item["apiVersion"], item["kind"] = m.GroupVersionKind.GroupVersion().String(), m.GroupVersionKind.Kind
 		}
 		out.items[i].Object = item
 	}
 	return out, nil
 }
 
-// listHead is what every list has.
-type listHead struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Continue string `json:"continue"`
-	} `json:"metadata"`
-}
-
-// decodePage decodes a page of a list. A field that is not of the type that is asked for is as if it were not there:
+// decodeBatch decodes a batch of objects. A field that is not of the type that is asked for is as if it were not there:
 // control planes are of any kind, and theirs may say "version" in another way.
-func decodePage(raw []byte, into any, head *listHead) error {
+func decodeBatch(raw []byte, into any) error {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && (!ok || !strings.HasPrefix(t.Field, "items.")) {
-		return err
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(t.Field, "items.") {
+		return nil
 	}
-	if !strings.HasSuffix(head.Kind, "List") {
-		return fmt.Errorf("the answer is no list but %q", head.Kind)
-	}
-	return nil
-}
-
-// page asks for one page of a list, over all namespaces, and returns the answer's body.
-func (c *clients) page(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) ([]byte, error) {
-	root := "/apis/" + m.Resource.Group
-	if m.Resource.Group == "" {
-		root = "/api"
-	}
-	request := c.discovery.RESTClient().Get().AbsPath(root, m.Resource.Version, m.Resource.Resource).SetHeader("Accept", "application/json")
-	param(request, "limit", strconv.FormatInt(opts.Limit, 10))
-	param(request, "continue", opts.Continue)
-	param(request, "labelSelector", opts.LabelSelector)
-	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	return result.Raw()
-}
-
-func param(r *rest.Request, name, value string) {
-	if value != "" && value != "0" {
-		r.Param(name, value)
-	}
+	return err
 }
 
 // cutManagedFields takes metadata.managedFields out of the items of a list and returns them besides, up to the last item
