@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +40,8 @@ type clients struct {
 	metadata  metadata.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	// streamSize is how many objects are asked for at a time where they are read as they come.
+	streamSize atomic.Int64
 }
 
 func newClients(in *rest.Config) (*clients, error) {
@@ -60,7 +63,9 @@ func newClients(in *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("make discovery client: %w", err)
 	}
 	cached := memory.NewMemCacheClient(disco)
-	return &clients{dynamic: dyn, metadata: meta, discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
+	c := &clients{dynamic: dyn, metadata: meta, discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}
+	c.streamSize.Store(streamSize)
+	return c, nil
 }
 
 // tuned returns the config with what this package relies on.

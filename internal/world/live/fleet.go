@@ -127,28 +127,28 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	return assemble(p), nil
 }
 
-// readKind lists all objects of a kind; none if the kind is not served. Each is reduced to what counts before the next page
-// is read, so that a big fleet is never held as a whole.
+// readKind lists all objects of a kind; none if the kind is not served. Each is reduced to what counts before more are
+// decoded, so that a big fleet is never held as a whole.
 func readKind[T any](ctx context.Context, r *round, gk schema.GroupKind, opts metav1.ListOptions, reduce func(*unstructured.Unstructured) T) ([]T, error) {
 	var out []T
 	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
-		out, err = paged(opts, func(opts metav1.ListOptions) ([]T, string, error) {
-			page, err := r.clients.leanList(ctx, m, opts)
+		v := r.guest(m, opts)
+		err = r.clients.eachBatch(ctx, m, opts, func() { out = nil }, func(raw []byte) error {
+			batch, err := decodeLean(raw, m)
 			if err != nil {
-				return nil, "", err
+				return err
 			}
-			if v := r.guest(m, opts); v != nil {
-				r.survey.show(v, page)
+			if v != nil {
+				r.survey.show(v, batch)
 			}
-			reduced := make([]T, 0, len(page.items))
-			for i := range page.items {
-				page.items[i].Object[readAs] = m.GroupVersionKind.Version
-				page.items[i].SetAPIVersion(apiVersion)
-				reduced = append(reduced, reduce(&page.items[i]))
+			for i := range batch.items {
+				batch.items[i].Object[readAs] = m.GroupVersionKind.Version
+				batch.items[i].SetAPIVersion(apiVersion)
+				out = append(out, reduce(&batch.items[i]))
 			}
-			return reduced, page.next, nil
+			return nil
 		})
-		if v := r.guest(m, opts); v != nil && err == nil {
+		if v != nil && err == nil {
 			v.done = true
 		}
 		return err

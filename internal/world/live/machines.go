@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// machine is what a picture of the fleet needs of a Machine. A page of them is reduced to it before the next is read.
+// machine is what a picture of the fleet needs of a Machine. A batch of them is reduced to it before more are decoded.
 type machine struct {
 	name, uid, cluster string
 	version            string
@@ -78,10 +78,17 @@ func (c leanConditions) has(conditionType, status string) bool {
 func (r *round) machines(ctx context.Context) ([]machine, error) {
 	var out []machine
 	err := r.acrossVersions(ctx, schema.GroupKind{Group: capiGroup, Kind: "Machine"}, func(m *apimeta.RESTMapping, _ string) (err error) {
-		out, err = paged(metav1.ListOptions{}, func(opts metav1.ListOptions) ([]machine, string, error) {
-			return r.machinePage(ctx, m, opts)
+		opts := metav1.ListOptions{}
+		v := r.guest(m, opts)
+		err = r.clients.eachBatch(ctx, m, opts, func() { out = nil }, func(raw []byte) error {
+			if v != nil {
+				r.survey.receiveMeanwhile(v, raw)
+			}
+			batch, err := decodeMachines(raw)
+			out = append(out, batch...)
+			return err
 		})
-		if v := r.guest(m, metav1.ListOptions{}); v != nil && err == nil {
+		if v != nil && err == nil {
 			v.done = true
 		}
 		return err
@@ -89,26 +96,18 @@ func (r *round) machines(ctx context.Context) ([]machine, error) {
 	return out, err
 }
 
-func (r *round) machinePage(ctx context.Context, m *apimeta.RESTMapping, opts metav1.ListOptions) ([]machine, string, error) {
-	raw, err := r.clients.page(ctx, m, opts)
-	if err != nil {
-		return nil, "", err
-	}
-	if v := r.guest(m, opts); v != nil {
-		r.survey.receiveMeanwhile(v, raw)
-	}
+func decodeMachines(raw []byte) ([]machine, error) {
 	var list struct {
-		listHead
 		Items []leanMachine `json:"items"`
 	}
-	if err := decodePage(raw, &list, &list.listHead); err != nil {
-		return nil, "", fmt.Errorf("decode %s: %w", m.Resource.Resource, err)
+	if err := decodeBatch(raw, &list); err != nil {
+		return nil, fmt.Errorf("decode machines: %w", err)
 	}
 	out := make([]machine, 0, len(list.Items))
 	for i := range list.Items {
 		out = append(out, list.Items[i].reduced())
 	}
-	return out, list.Metadata.Continue, nil
+	return out, nil
 }
 
 func (l *leanMachine) reduced() machine {

@@ -6,9 +6,11 @@ package live
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,19 +104,6 @@ func FuzzManagedFields(f *testing.F) {
 	})
 }
 
-// answering returns a round on a server that gives one answer to every list, and counts them by path and query.
-func answering(t *testing.T, status int, body string, asked *[]string) *round {
-	t.Helper()
-	return roundOn(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		query := req.URL.Query()
-		query.Del("timeout")
-		*asked = append(*asked, req.URL.Path+"?"+query.Encode())
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-	}))
-}
-
 func mappingOf(group, version, resource, kind string) *apimeta.RESTMapping {
 	return &apimeta.RESTMapping{
 		Resource:         schema.GroupVersionResource{Group: group, Version: version, Resource: resource},
@@ -123,63 +112,192 @@ func mappingOf(group, version, resource, kind string) *apimeta.RESTMapping {
 	}
 }
 
-func TestLeanListSaysWhatItsItemsAre(t *testing.T) {
+func TestAListIsReadInBatchesThatSayWhatTheirItemsAre(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	r := answering(t, http.StatusOK, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[
-		{"metadata":{"name":"a","generation":3,"managedFields":[{}]},"data":{"x":"y"}}]}`, &asked)
-	page, err := r.clients.leanList(t.Context(), mappingOf("", "v1", "configmaps", "ConfigMap"), metav1.ListOptions{Limit: 2, Continue: "c", LabelSelector: "!a"})
+	r := roundOn(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		query := req.URL.Query()
+		query.Del("timeout")
+		asked = append(asked, req.URL.Path+"?"+query.Encode())
+		w.Header().Set("Content-Type", "application/json")
+		next, name := `"continue":"more"`, "a"
+		if query.Get("continue") != "" {
+			next, name = "", "b"
+		}
+		fmt.Fprintf(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{%s},"items":[{"metadata":{"name":%q,"generation":3,"managedFields":[{}]}}]}`, next, name)
+	}))
+	m := mappingOf("", "v1", "configmaps", "ConfigMap")
+	var got []leanBatch
+	err := r.clients.eachBatch(t.Context(), m, metav1.ListOptions{LabelSelector: "!a"}, func() { got = nil }, func(raw []byte) error {
+		batch, err := decodeLean(raw, m)
+		got = append(got, batch)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []unstructured.Unstructured{{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "generation": int64(3)}, "data": map[string]any{"x": "y"},
-	}}}
-	if diff := cmp.Diff(want, page.items); diff != "" || page.next != "more" || string(page.managed[0]) != "[{}]" {
-		t.Errorf("continue %q, managed fields %s, -want +got:\n%s", page.next, page.managed, diff)
+	item := func(name string) leanBatch {
+		u := unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "generation": int64(3)}}}
+		return leanBatch{items: []unstructured.Unstructured{u}, managed: [][]byte{[]byte("[{}]")}}
 	}
-	if diff := cmp.Diff([]string{"/api/v1/configmaps?continue=c&labelSelector=%21a&limit=2"}, asked); diff != "" {
+	if diff := cmp.Diff([]leanBatch{item("a"), item("b")}, got, cmp.AllowUnexported(leanBatch{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	const path = "/api/v1/configmaps?"
+	want := []string{path + "labelSelector=%21a&limit=10000", path + "continue=more&labelSelector=%21a&limit=10000"}
+	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked, -want +got:\n%s", diff)
 	}
 }
 
-func TestAPageThatIsNoListIsAnErrorAndNotAnEmptyFleet(t *testing.T) {
+func TestAListStartsOverWhereThatHelps(t *testing.T) {
 	t.Parallel()
+	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 	tests := map[string]struct {
-		status int
-		body   string
-		is     func(error) bool
+		// answers are given in turn; a status of 0 breaks the answer off.
+		answers []string
+		want    []string
+		limits  []string
+		fails   bool
 	}{
-		"an expired token": {
-			http.StatusGone, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`, apierrors.IsResourceExpired,
+		"in one piece": {
+			answers: []string{`{"kind":"AList","items":[{"a":1}]}`}, want: []string{`{"items":[{"a":1}]}`}, limits: []string{"10000"},
 		},
-		"a kind that is not there": {http.StatusNotFound, "404 page not found", apierrors.IsNotFound},
-		"another object":           {http.StatusOK, `{"kind":"Machine","items":[]}`, func(err error) bool { return strings.Contains(err.Error(), "no list") }},
-		"items of another type":    {http.StatusOK, `{"kind":"MachineList","items":{}}`, func(err error) bool { return err != nil }},
-		"a cut answer":             {http.StatusOK, `{"kind":"MachineList","items":[{"metadata":`, func(err error) bool { return err != nil }},
+		"when the snapshot is gone": {
+			answers: []string{`{"kind":"AList","metadata":{"continue":"x"},"items":[{"a":1}]}`, expired, `{"kind":"AList","items":[{"a":2}]}`},
+			want:    []string{`{"items":[{"a":2}]}`}, limits: []string{"10000", "10000", "10000"},
+		},
+		"when the answer breaks off": {
+			answers: []string{`{"kind":"AList","items":[{"a":1},{"a":`, `{"kind":"AList","items":[{"a":1}]}`},
+			want:    []string{`{"items":[{"a":1}]}`}, limits: []string{"10000", "500"},
+		},
+		"but not for ever": {
+			answers: []string{`{"kind":"AList","items":[`, `{"kind":"AList","items":[`}, limits: []string{"10000", "500"}, fails: true,
+		},
+		"and not if it is something else": {answers: []string{`{"kind":"Machine","items":[]}`}, limits: []string{"10000"}, fails: true},
+		"nor if the items are no list":    {answers: []string{`{"kind":"AList","items":{}}`}, limits: []string{"10000"}, fails: true},
+		"nor if they are no objects":      {answers: []string{`{"kind":"AList","items":["a"]}`}, limits: []string{"10000"}, fails: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked []string
-			r := answering(t, test.status, test.body, &asked)
-			if got, _, err := r.machinePage(t.Context(), mappingOf(capiGroup, "v1beta2", "machines", "Machine"), metav1.ListOptions{}); err == nil || !test.is(err) {
-				t.Errorf("machines %v, error %v", got, err)
+			var limits []string
+			r := roundOn(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				answer := test.answers[min(len(limits), len(test.answers)-1)]
+				limits = append(limits, req.URL.Query().Get("limit"))
+				w.Header().Set("Content-Type", "application/json")
+				if answer == expired {
+					w.WriteHeader(http.StatusGone)
+				}
+				fmt.Fprint(w, answer)
+			}))
+			var got []string
+			err := r.clients.eachBatch(t.Context(), mappingOf("g", "v1", "as", "A"), metav1.ListOptions{}, func() { got = nil }, func(raw []byte) error {
+				got = append(got, string(raw))
+				return nil
+			})
+			if (err != nil) != test.fails {
+				t.Errorf("error %v, want one: %t", err, test.fails)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" && !test.fails {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(test.limits, limits); diff != "" {
+				t.Errorf("limits, -want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
+func TestAKindThatIsGoneIsNotFound(t *testing.T) {
+	t.Parallel()
+	r := roundOn(t, http.NotFoundHandler())
+	err := r.clients.eachBatch(t.Context(), mappingOf("g", "v1", "as", "A"), metav1.ListOptions{}, func() {}, func([]byte) error { return nil })
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("error %v, want not found", err)
+	}
+}
+
+func TestSplitListWhateverThePieces(t *testing.T) {
+	t.Parallel()
+	const list = `{"apiVersion":"v1","items":[{"a":"],}\"\\"},{"items":[{"b":1}]} , {"c":{}}],"kind":"AList","metadata":{"items":["x"]}}`
+	for size := 1; size <= 4; size++ {
+		for chunk := 1; chunk < 20; chunk++ {
+			var items []any
+			head, err := splitList(iotest.HalfReader(&limitedReader{strings.NewReader(list), chunk}), size, func(raw []byte) error {
+				var batch struct{ Items []any }
+				if err := json.Unmarshal(raw, &batch); err != nil {
+					return err
+				}
+				if len(batch.Items) > size {
+					t.Errorf("%d items in a batch of %d", len(batch.Items), size)
+				}
+				items = append(items, batch.Items...)
+				return nil
+			})
+			var want struct{ Items []any }
+			if jsonErr := json.Unmarshal([]byte(list), &want); err != nil || jsonErr != nil {
+				t.Fatal(err, jsonErr)
+			}
+			if diff := cmp.Diff(want.Items, items); diff != "" || string(head) != `{"apiVersion":"v1","items":[],"kind":"AList","metadata":{"items":["x"]}}` {
+				t.Errorf("size %d, chunk %d: head %s, -want +got:\n%s", size, chunk, head, diff)
+			}
+		}
+	}
+}
+
+// limitedReader gives out few bytes at a time.
+type limitedReader struct {
+	r io.Reader
+	n int
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) { return l.r.Read(p[:min(l.n, len(p))]) }
+
+// FuzzSplitList compares with what a decoder makes of the same list.
+func FuzzSplitList(f *testing.F) {
+	f.Add(`{"kind":"AList","items":[{"a":"}"},{}],"metadata":{"continue":"x"}}`)
+	f.Add(`{"items":[],"a":[{}]}`)
+	f.Add(`{"items":null,"a":"items"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var items []any
+		head, err := splitList(strings.NewReader(text), 2, func(raw []byte) error {
+			var batch struct{ Items []any }
+			err := json.Unmarshal(raw, &batch)
+			items = append(items, batch.Items...)
+			return err
+		})
+		var list, rest map[string]any
+		if json.Unmarshal([]byte(text), &list) != nil || err != nil {
+			return // that it does not panic is all that can be asked
+		}
+		raw, marshalErr := json.Marshal(list)
+		if marshalErr != nil || len(raw) > len(text) {
+			return // a key that stands there twice
+		}
+		if err := json.Unmarshal(head, &rest); err != nil {
+			t.Fatalf("%v\nin %s", err, head)
+		}
+		if all, is := list["items"].([]any); is && len(all) > 0 {
+			if diff := cmp.Diff(all, items); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			list["items"] = []any{}
+		}
+		if diff := cmp.Diff(list, rest); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
 func TestAMachineIsReadWhateverElseIsInIt(t *testing.T) {
 	t.Parallel()
-	var asked []string
-	r := answering(t, http.StatusOK, `{"kind":"MachineList","metadata":{},"items":[
+	got, err := decodeMachines([]byte(`{"items":[
 		{"metadata":{"name":"a","namespace":"n","uid":"1","labels":{"cluster.x-k8s.io/cluster-name":"c","cluster.x-k8s.io/set-name":"s"}},"spec":{"version":{"not":"text"}}},
 		{"metadata":{"name":"b","namespace":"n","uid":"2","deletionTimestamp":"2026-01-01T00:00:00Z",
 			"ownerReferences":[{"kind":"X","name":"no"},{"apiVersion":"g/v1","kind":"Pool","name":"p","controller":true}]},
 			"spec":{"version":"v1.2.3"},"status":{"conditions":[{"type":"OwnerRemediated","status":"True"}],"v1beta2":{"conditions":[{"type":"OwnerRemediated","status":"False"}]}}},
-		{"metadata":{"name":"c","namespace":"n","annotations":{"cluster.x-k8s.io/remediate-machine":""},"labels":{"cluster.x-k8s.io/control-plane":"","cluster.x-k8s.io/control-plane-name":"cp"}}}]}`, &asked)
-	got, _, err := r.machinePage(t.Context(), mappingOf(capiGroup, "v1beta2", "machines", "Machine"), metav1.ListOptions{})
+		{"metadata":{"name":"c","namespace":"n","annotations":{"cluster.x-k8s.io/remediate-machine":""},"labels":{"cluster.x-k8s.io/control-plane":"","cluster.x-k8s.io/control-plane-name":"cp"}}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

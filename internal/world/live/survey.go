@@ -79,7 +79,7 @@ func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.As
 func newSurveyor(r *round, ask world.Ask) *surveyor {
 	return &surveyor{
 		round: r, ask: ask, out: &world.Survey{Looked: map[world.Topic]string{}}, visits: map[schema.GroupVersionResource]*visit{},
-		decoding: make(chan struct{}, pagesDecoded),
+		decoding: make(chan struct{}, batchesDecoded),
 		asked:    slices.DeleteFunc(topics(), func(t topic) bool { return !slices.Contains(ask.Topics, t.name) }),
 	}
 }
@@ -115,7 +115,7 @@ type surveyor struct {
 	// asked are the topics, and finish what each has to do in the end.
 	asked  []topic
 	finish []func(context.Context) error
-	// decoding bounds the pages that are decoded and not yet shown; meanwhile are those that nobody waits for at once.
+	// decoding bounds the batches that are decoded and not yet shown; meanwhile are those that nobody waits for at once.
 	decoding  chan struct{}
 	meanwhile sync.WaitGroup
 

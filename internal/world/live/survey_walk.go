@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pagesDecoded is how many pages of a survey are decoded at a time. One takes about ten times the memory of its bytes, and
-// waits until the topics have seen it.
-const pagesDecoded = 2
+// batchesDecoded is how many batches of a survey are decoded at a time. One takes about ten times the memory of its bytes,
+// and waits until the topics have seen it.
+const batchesDecoded = 2
 
 // visitAll makes the visits that are not made yet, and waits for the others.
 func (s *surveyor) visitAll(ctx context.Context) {
@@ -63,27 +63,13 @@ func (s *surveyor) failed(v *visit, err error) {
 	}
 }
 
-// walk lists a resource page by page and keeps none of them. When the API server has dropped the snapshot, the rest is
-// read from a newer one, which may miss an object that was made meanwhile; see has to live with that.
+// walk lists a resource and keeps none of its objects.
 func (s *surveyor) walk(ctx context.Context, v *visit) error {
-	opts := metav1.ListOptions{Limit: pageSize}
-	for {
-		raw, err := s.clients.page(ctx, v.mapping, opts)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil // the kind is gone, and so are its objects
-		case apierrors.IsResourceExpired(err) && opts.Continue != "":
-			if opts.Continue = restart(err); opts.Continue != "" {
-				continue
-			}
-			return err
-		case err != nil:
-			return err
-		}
-		if opts.Continue, err = s.receive(v, raw); err != nil || opts.Continue == "" {
-			return err
-		}
+	err := s.clients.eachBatch(ctx, v.mapping, metav1.ListOptions{}, func() {}, func(raw []byte) error { return s.receive(v, raw) })
+	if apierrors.IsNotFound(err) {
+		return nil // the kind is gone, and so are its objects
 	}
+	return err
 }
 
 // restart returns the token that the API server offers for going on with a newer snapshot.
@@ -95,47 +81,47 @@ func restart(err error) string {
 	return ""
 }
 
-// receive shows the objects of a page, and returns where the list goes on.
-func (s *surveyor) receive(v *visit, raw []byte) (next string, err error) {
+// receive shows the objects of a batch.
+func (s *surveyor) receive(v *visit, raw []byte) error {
 	s.decoding <- struct{}{}
 	defer func() { <-s.decoding }()
-	page, err := decodeLean(raw, v.mapping)
+	batch, err := decodeLean(raw, v.mapping)
 	if err != nil {
-		return "", err
+		return err
 	}
-	s.show(v, page)
-	return page.next, nil
+	s.show(v, batch)
+	return nil
 }
 
-// receiveMeanwhile does the same while the next page is fetched, as soon as memory is free for it.
+// receiveMeanwhile does the same while more is read, as soon as memory is free for it.
 func (s *surveyor) receiveMeanwhile(v *visit, raw []byte) {
 	s.decoding <- struct{}{}
 	s.meanwhile.Go(func() {
 		defer func() { <-s.decoding }()
-		page, err := decodeLean(raw, v.mapping)
+		batch, err := decodeLean(raw, v.mapping)
 		if err == nil {
-			s.show(v, page)
+			s.show(v, batch)
 		}
 		s.failed(v, err)
 	})
 }
 
 // show shows each object that was not shown before: a list that starts over begins with what it began with.
-func (s *surveyor) show(v *visit, page leanPage) {
+func (s *surveyor) show(v *visit, batch leanBatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v.seen == nil {
 		v.seen = map[types.UID]bool{}
 	}
-	for i := range page.items {
-		uid := page.items[i].GetUID()
+	for i := range batch.items {
+		uid := batch.items[i].GetUID()
 		if uid != "" && v.seen[uid] {
 			continue
 		}
 		v.seen[uid] = true
-		s.shown = page.managed[i]
+		s.shown = batch.managed[i]
 		for _, visitor := range v.visitors {
-			visitor.see(&page.items[i])
+			visitor.see(&batch.items[i])
 		}
 	}
 	s.shown = nil
