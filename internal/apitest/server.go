@@ -145,16 +145,45 @@ type event struct {
 	RequestObject                      struct{ DryRun []string }
 }
 
+// Request is one request of any kind.
+type Request struct {
+	// Verb is Kubernetes's verb, Path the path and query.
+	Verb, Path string
+	// Code is the answer's HTTP status.
+	Code int
+}
+
+// Requests returns all requests of those whose user agent begins with agent, in order.
+func (s *Server) Requests(t *testing.T, agent string) []Request {
+	t.Helper()
+	var out []Request
+	s.read(t, agent, func(e event) {
+		out = append(out, Request{Verb: e.Verb, Path: e.RequestURI, Code: e.ResponseStatus.Code})
+	})
+	return out
+}
+
 // Writes returns the writes of those whose user agent begins with agent, in order. Dry runs and reviews change nothing
 // and are left out.
 func (s *Server) Writes(t *testing.T, agent string) []Write {
+	t.Helper()
+	var out []Write
+	s.read(t, agent, func(e event) {
+		if e.writes() {
+			out = append(out, Write{Agent: e.UserAgent, Verb: e.Verb, Object: e.object(), Code: e.ResponseStatus.Code, At: e.StageTimestamp})
+		}
+	})
+	return out
+}
+
+// read shows the answered requests of an agent.
+func (s *Server) read(t *testing.T, agent string, see func(event)) {
 	t.Helper()
 	f, err := os.Open(s.audit)
 	if err != nil {
 		t.Fatalf("open audit log: %v", err)
 	}
 	defer func() { _ = f.Close() }()
-	var out []Write
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -162,14 +191,13 @@ func (s *Server) Writes(t *testing.T, agent string) []Write {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatalf("decode audit log: %v", err)
 		}
-		if e.writes() && strings.HasPrefix(e.UserAgent, agent) {
-			out = append(out, Write{Agent: e.UserAgent, Verb: e.Verb, Object: e.object(), Code: e.ResponseStatus.Code, At: e.StageTimestamp})
+		if strings.HasPrefix(e.UserAgent, agent) {
+			see(e)
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Fatalf("read audit log: %v", err)
 	}
-	return out
 }
 
 func (e event) writes() bool {

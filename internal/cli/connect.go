@@ -48,8 +48,11 @@ func restConfig(g *global) (*rest.Config, error) {
 		return nil, kubeconfigProblem(g, name, err)
 	}
 	config.UserAgent = userAgent()
-	// The engine paces itself, and one who waits for a limiter holds up the run.
+	// The engine paces itself, and one who waits for a limiter holds up the run: there is none unless it is asked for.
 	config.QPS, config.Burst = -1, -1
+	if g.qps > 0 {
+		config.QPS, config.Burst = g.qps, g.burst
+	}
 	config.WarningHandler = rest.NoWarnings{}
 	return config, nil
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -27,6 +29,9 @@ type global struct {
 	yes        bool
 	accept     []string
 	noColor    bool
+	// qps and burst limit the requests; zero is not set.
+	qps   float32
+	burst int
 	// offline is set by the commands that load a release.
 	offline bool
 
@@ -44,6 +49,8 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.StringVarP(&g.output, "output", "o", string(render.FormatText), "output `FORMAT`: text, json or yaml")
 	f.BoolVar(&g.yes, "yes", false, "do not ask before the first change")
 	f.StringArrayVar(&g.accept, "accept", nil, "accept a finding by its ID with a reason, as `ID=REASON`; may be repeated, and is recorded")
+	f.Float32Var(&g.qps, "qps", 0, "at most `N` requests a second to the API server; 0 leaves it to the API server's own fairness. CAPSTAN_QPS does the same")
+	f.IntVar(&g.burst, "burst", 0, "with --qps: up to `N` requests at once. CAPSTAN_BURST does the same")
 	f.BoolVar(&g.noColor, "no-color", false, "no colours; NO_COLOR in the environment does the same")
 }
 
@@ -66,10 +73,39 @@ func (g *global) complete() error {
 }
 
 func (g *global) validate() error {
+	if err := g.limits(); err != nil {
+		return err
+	}
 	if !slices.Contains(render.Formats(), render.Format(g.output)) {
 		bad := g.output
 		g.output = string(render.FormatText)
 		return problem.Usage("BadFormat", "--output", "There is no output format %q", bad).WithRemedy("-o text, -o json or -o yaml")
+	}
+	return nil
+}
+
+// limits takes the limits of requests from the environment where no flag gives them.
+func (g *global) limits() error {
+	if text := g.env("CAPSTAN_QPS"); text != "" && g.qps == 0 {
+		n, err := strconv.ParseFloat(text, 32)
+		if err != nil {
+			return problem.Usage("BadLimit", "CAPSTAN_QPS", "%q is no number of requests a second", text).WithRemedy("CAPSTAN_QPS=50")
+		}
+		g.qps = float32(n)
+	}
+	if text := g.env("CAPSTAN_BURST"); text != "" && g.burst == 0 {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return problem.Usage("BadLimit", "CAPSTAN_BURST", "%q is no number of requests", text).WithRemedy("CAPSTAN_BURST=100")
+		}
+		g.burst = n
+	}
+	if g.qps < 0 || g.burst < 0 || g.burst > 0 && g.qps == 0 {
+		return problem.Usage("BadLimit", "--qps, --burst", "The limits of %g requests a second and %d at once make no sense", g.qps, g.burst).
+			WithRemedy("--qps 50 --burst 100, or neither for no limit")
+	}
+	if g.qps > 0 && g.burst == 0 {
+		g.burst = int(math.Ceil(2 * float64(g.qps)))
 	}
 	return nil
 }

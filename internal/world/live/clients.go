@@ -71,7 +71,9 @@ func newClients(in *rest.Config) (*clients, error) {
 // tuned returns the config with what this package relies on.
 func tuned(in *rest.Config) *rest.Config {
 	cfg := rest.CopyConfig(in)
-	cfg.QPS, cfg.Burst, cfg.RateLimiter = -1, 0, nil
+	if cfg.QPS == 0 && cfg.RateLimiter == nil { // the client's own default is five a second
+		cfg.QPS = -1
+	}
 	// Warnings about a dry run are of no use to anybody, and the default prints them.
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.WarningHandlerWithContext = nil

@@ -45,8 +45,8 @@ func IsRetryable(err error) bool {
 
 // Options are what an Observer needs.
 type Options struct {
-	// Config reaches the management cluster. Its user agent is kept; its client-side rate limit is switched off, as the
-	// API server's priority and fairness does better.
+	// Config reaches the management cluster. Its user agent and its rate limit are kept; where it has no limit there is
+	// none, as the API server's priority and fairness does better.
 	Config *rest.Config
 	// Clock tells the time of observations.
 	Clock clock.PassiveClock
