@@ -126,16 +126,24 @@ func (b *bench) measure(ctx context.Context, t tool, n int) (r result, err error
 	if err != nil {
 		return r, err
 	}
-	kubeconfig, err := exec.CommandContext(ctx, b.sandbox, "kubeconfig", "--dir", home).Output() //nolint:gosec // the program is an argument of ours
+	path, err := b.kubeconfigOf(ctx, home)
 	if err != nil {
-		return r, fmt.Errorf("ask the sandbox for its kubeconfig: %w", err)
+		return r, err
 	}
-	path := strings.TrimSpace(string(kubeconfig))
 	c, err := connect(path)
 	if err != nil {
 		return r, err
 	}
 	return b.upgrade(ctx, c, path, home, t, n)
+}
+
+// kubeconfigOf returns the path of a sandbox's kubeconfig.
+func (b *bench) kubeconfigOf(ctx context.Context, home string) (string, error) {
+	out, err := exec.CommandContext(ctx, b.sandbox, "kubeconfig", "--dir", home).Output() //nolint:gosec // the program is an argument of ours
+	if err != nil {
+		return "", fmt.Errorf("ask the sandbox for its kubeconfig: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // upgrade runs the tool under the eyes of the sampler and checks that it reached the target.

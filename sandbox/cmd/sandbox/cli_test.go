@@ -57,6 +57,10 @@ func TestBadCommandLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		"a node change without a change":           {[]string{"node", "set", "--dir", dir}, "--memory"},
 		"a component that is a path":               {[]string{"logs", "--dir", dir, "../../etc/passwd"}, "component"},
 		"a release without a place":                {[]string{"release"}, "--out"},
+		"a load of Machines without Clusters":      {[]string{"load", "--dir", dir, "--clusters", "0", "--machines", "5"}, "Cluster"},
+		"a load of too few Machines":               {[]string{"load", "--dir", dir, "--clusters", "5", "--machines", "4"}, "too few"},
+		"a load of nobody":                         {[]string{"load", "--dir", dir, "--parallel", "0"}, "--parallel"},
+		"a load of two clusters":                   {[]string{"load", "--dir", dir, "--kubeconfig", "x"}, "--kubeconfig"},
 		"an image name without what it stands for": {[]string{"image", "add", "--dir", dir, "a:v1"}, "--from"},
 	}
 	for name, tc := range cases {
@@ -73,7 +77,14 @@ func TestBadCommandLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 func TestCommandsSayThatNothingRunsAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"status"}, {"kubeconfig"}, {"audit"}, {"clusterctl", "--", "version"}, {"image", "ls"}, {"node", "set", "--cpu", "1"}, {"exec", "--", "true"},
+		{"status"},
+		{"kubeconfig"},
+		{"audit"},
+		{"clusterctl", "--", "version"},
+		{"image", "ls"},
+		{"node", "set", "--cpu", "1"},
+		{"exec", "--", "true"},
+		{"load"},
 	} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()

@@ -40,6 +40,7 @@ namespaces of their own. No root and no container engine is needed, and several 
 		newImageCommand(s),
 		newNodeCommand(s),
 		newReleaseCommand(s, clk),
+		newLoadCommand(s, clk),
 		newSuperviseCommand(clk),
 	)
 	for _, c := range root.Commands() {
