@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 )
 
@@ -71,8 +72,12 @@ func newClients(in *rest.Config) (*clients, error) {
 // tuned returns the config with what this package relies on.
 func tuned(in *rest.Config) *rest.Config {
 	cfg := rest.CopyConfig(in)
-	if cfg.QPS == 0 && cfg.RateLimiter == nil { // the client's own default is five a second
+	switch {
+	case cfg.RateLimiter != nil:
+	case cfg.QPS == 0: // the client's own default is five a second
 		cfg.QPS = -1
+	case cfg.QPS > 0: // one limit for all clients together, and not for each
+		cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, max(cfg.Burst, 1))
 	}
 	// Warnings about a dry run are of no use to anybody, and the default prints them.
 	cfg.WarningHandler = rest.NoWarnings{}

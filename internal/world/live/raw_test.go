@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -312,5 +313,31 @@ func TestAMachineIsReadWhateverElseIsInIt(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, machines); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestALimitIsOneForAllClientsTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		qps     float32
+		limited bool
+	}{
+		"nobody asked for one":  {0, false},
+		"none is wanted":        {-1, false},
+		"ten requests a second": {10, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := tuned(&rest.Config{QPS: c.qps, Burst: 20})
+			if limited := cfg.RateLimiter != nil; limited != c.limited {
+				t.Fatalf("limited: %t, want %t", limited, c.limited)
+			}
+			if c.limited && cfg.RateLimiter.QPS() != c.qps {
+				t.Errorf("%v requests a second, want %v", cfg.RateLimiter.QPS(), c.qps)
+			}
+			if !c.limited && cfg.QPS >= 0 {
+				t.Errorf("QPS is %v: each client makes a limit of its own from that", cfg.QPS)
+			}
+		})
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/apitest"
 	"github.com/capstan-dev/capstan/internal/problem"
@@ -94,4 +96,72 @@ spec:
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `, singular, group, strings.ToUpper(singular[:1])+singular[1:])
+}
+
+// TestC84_VeryManyMachines plans where one Cluster has more Machines than are decoded at a time: each kind of the fleet is
+// listed once, however many checks look at it, and all Machines are counted.
+func TestC84_VeryManyMachines(t *testing.T) {
+	const machines = 1200
+	b := newFleetBed(t)
+	b.apply(t, `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: big, namespace: default}
+spec:
+  controlPlaneEndpoint: {host: 192.0.2.1, port: 6443}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: big}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevCluster, name: big}
+`)
+	b.createMachines(t, machines)
+	release := writeRelease(t, "v1.0.0", "", part{name: "tool", version: "v1.0.0", manifests: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"})
+
+	r := b.capstan(t, "plan", release)
+	want(t, r, problem.ExitDone, fmt.Sprintf("1 cluster, %d Machines", machines))
+	lists := map[string]int{}
+	for _, r := range b.Requests(t, "capstan/") {
+		path, _, _ := strings.Cut(r.Path, "?")
+		if r.Verb == "list" && strings.HasPrefix(path, "/apis/cluster.x-k8s.io/") {
+			lists[path[strings.LastIndex(path, "/")+1:]]++
+		}
+	}
+	for _, kind := range []string{"clusters", "machines", "machinedeployments"} {
+		if lists[kind] != 1 {
+			t.Errorf("%s are listed %d times, want once", kind, lists[kind])
+		}
+	}
+}
+
+// createMachines makes Machines of the Cluster big that are at rest, several at a time.
+func (b *bed) createMachines(t *testing.T, n int) {
+	t.Helper()
+	client := b.client.Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}).Namespace("default")
+	var wg sync.WaitGroup
+	next := make(chan int)
+	failed := make(chan error, n)
+	for range 8 {
+		wg.Go(func() {
+			for i := range next {
+				u := &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+					"metadata": map[string]any{"name": fmt.Sprintf("big-%04d", i), "labels": map[string]any{"cluster.x-k8s.io/cluster-name": "big"}},
+					"spec": map[string]any{
+						"clusterName": "big", "version": "v1.35.0", "bootstrap": map[string]any{"dataSecretName": "none"},
+						"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": fmt.Sprintf("big-%04d", i)},
+					},
+				}}
+				if _, err := client.Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+					failed <- err
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	close(failed)
+	for err := range failed {
+		t.Fatal(err)
+	}
 }
