@@ -168,3 +168,46 @@ func TestMedianOfAnEvenNumberIsTheMeanOfTheMiddle(t *testing.T) {
 		t.Errorf("median is %v, want 2.5", got)
 	}
 }
+
+func TestReportShowsPlansBesideLists(t *testing.T) {
+	t.Parallel()
+	r := newReport(options{from: "v1", to: "v2"}, nil)
+	r.Plans = []planResult{
+		{Run: 1, PlainSeconds: 10, PlanSeconds: 12, PlainMemory: 1000 << 20, PlanMemory: 200 << 20, Objects: 21302, Kinds: 537},
+		{Run: 2, PlainSeconds: 12, PlanSeconds: 30, PlainMemory: 1000 << 20, PlanMemory: 300 << 20, Objects: 21302, Kinds: 537},
+		{Run: 3, PlainSeconds: 11, PlanSeconds: 16.5, PlainMemory: 1000 << 20, PlanMemory: 250 << 20, Objects: 21302, Kinds: 537},
+	}
+	var out strings.Builder
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"21302 objects of 537 kinds", "2.50", "median  11.0 s", "A plan takes 1.50 times as long as the list (wanted: at most 2) and at most 300 MiB of memory (wanted: under 512 MiB)\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "clusterctl") {
+		t.Errorf("the report tells of upgrades that were not measured:\n%s", out.String())
+	}
+}
+
+func TestObjectsAreListedInTheVersionThatNeedsNoConversion(t *testing.T) {
+	t.Parallel()
+	version := func(name string, served, storage bool) any {
+		return map[string]any{"name": name, "served": served, "storage": storage}
+	}
+	for name, tt := range map[string]struct {
+		versions []any
+		want     string
+	}{
+		"the stored one":                {[]any{version("v1", true, false), version("v2", true, true)}, "v2"},
+		"the stored one comes first":    {[]any{version("v2", true, true), version("v1", true, false)}, "v2"},
+		"another if that is not served": {[]any{version("v1", true, false), version("v2", false, true)}, "v1"},
+		"none where nothing is served":  {[]any{version("v1", false, true)}, ""},
+	} {
+		crd := unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"group": "g", "names": map[string]any{"plural": "things"}, "versions": tt.versions}}}
+		if got := resourceOf(&crd); got.Version != tt.want || got.Group != "g" || got.Resource != "things" {
+			t.Errorf("%s: %v, want version %q", name, got, tt.want)
+		}
+	}
+}
