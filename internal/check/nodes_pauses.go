@@ -36,21 +36,46 @@ func paused() Check {
 	}
 }
 
-// pausedClusters warns once for each cluster: an upgrade of the platform needs none of them to move.
+// pausesOneByOne is up to how many paused clusters are told one by one: of hundreds, that they are is what counts.
+const pausesOneByOne = 10
+
+// pausedClusters warns once for each cluster: an upgrade of the platform needs none of them to move. Those that somebody
+// paused are told together where they are many; those that Capstan paused never are.
 func pausedClusters(pauses []world.Pause) []v1alpha1.Finding {
-	var out []v1alpha1.Finding
+	var out, byOthers []v1alpha1.Finding
+	var names []string
 	for i := 0; i < len(pauses); {
 		first := pauses[i]
-		n := i
-		for n < len(pauses) && pauses[n].Cluster == first.Cluster {
-			n++
+		n, ours := i, false
+		for ; n < len(pauses) && pauses[n].Cluster == first.Cluster; n++ {
+			ours = ours || pauses[n].Run != ""
 		}
 		text := PauseWords(first)
 		if n-i > 1 {
 			text += fmt.Sprintf(", and %d more of cluster %s", n-i-1, first.Cluster)
 		}
-		out = append(out, warn(text+": it is not reconciled after the upgrade either", Unpause(first), first.Object))
+		f := warn(text+": it is not reconciled after the upgrade either", Unpause(first), first.Object)
+		if ours {
+			out = append(out, f)
+		} else {
+			byOthers, names = append(byOthers, f), append(names, first.Cluster)
+		}
 		i = n
+	}
+	if len(byOthers) <= pausesOneByOne {
+		return append(out, byOthers...)
+	}
+	return append(out, warn(fmt.Sprintf("In %d clusters something is paused, not by Capstan: it is not reconciled after the upgrade either (%s)", len(names), few(names)),
+		"see which, and by whom: capstan status", objectsOf(byOthers)...))
+}
+
+// objectsOf returns the objects of the first findings.
+func objectsOf(findings []v1alpha1.Finding) []world.Ref {
+	var out []world.Ref
+	for _, f := range findings[:min(len(findings), pausesOneByOne)] {
+		for _, o := range f.Objects {
+			out = append(out, world.Ref(o))
+		}
 	}
 	return out
 }
