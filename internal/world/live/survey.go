@@ -63,6 +63,10 @@ func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.As
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: true}
+	// Topics ask about what is installed.
+	if _, err := r.recentManagement(ctx); err != nil {
+		return nil, err
+	}
 	s := newSurveyor(r, ask)
 	s.begin(ctx)
 	r.survey = s
