@@ -57,24 +57,19 @@ func (o *Observer) Survey(ctx context.Context, ask world.Ask) *world.Survey {
 	return s.end(ctx)
 }
 
-// Inspect observes and surveys at once, which shows the same as one after the other: what the fleet is put together from is
-// listed once for both.
+// Inspect observes, and then surveys what an Ask asks for.
 func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.Ask) (*world.World, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: true}
-	// Topics ask about what is installed.
-	if _, err := r.recentManagement(ctx); err != nil {
+	// Topics ask about what is installed, and which kinds own Machines: that has to be known before they begin.
+	w, err := r.look(ctx, wants)
+	if err != nil {
 		return nil, err
 	}
 	s := newSurveyor(r, ask)
 	s.begin(ctx)
-	r.survey = s
-	w, err := r.look(ctx, wants)
 	s.meanwhile.Wait()
-	if err != nil {
-		return nil, err
-	}
 	s.visitAll(ctx)
 	w.Survey = s.end(ctx)
 	return w, nil

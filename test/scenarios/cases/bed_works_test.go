@@ -12,6 +12,7 @@ import (
 
 // TestUpgradeOfPlainObjects is what the cases start from: nothing is wrong, so a plan says so and an upgrade works.
 func TestUpgradeOfPlainObjects(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	settings := func(value string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: " + value + "}\n"

@@ -46,6 +46,7 @@ spec:
 }
 
 func TestC01_KubernetesPatchThatTheProviderCannotRoll(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.installed(t, kubeadmProvider("v1.12.6"))
 	b.kubeadmCluster(t, "team-a", "moving", "v1.35.5")
@@ -71,6 +72,7 @@ func TestC01_KubernetesPatchThatTheProviderCannotRoll(t *testing.T) {
 }
 
 func TestC01_KnowledgeComesWithTheReleaseOrFromTheOperator(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	tool := part{name: "tool", version: "v1.4.0", manifests: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\n"}
 	risk := `

@@ -27,6 +27,7 @@ func selfHostedBed(t *testing.T) *bed {
 }
 
 func TestC02_ManagementKubernetesAboveItsProviders(t *testing.T) {
+	t.Parallel()
 	b := selfHostedBed(t)
 	const supports = "kubernetes: {management: {min: v1.33, max: v1.36}}"
 	core := providerPart("cluster-api", "CoreProvider", "v1.50.0", supports)
@@ -66,6 +67,7 @@ func TestC02_ManagementKubernetesAboveItsProviders(t *testing.T) {
 
 // TestC02_ByTheTable is an installation that clusterctl made: what it supports is known from Cluster API's own table.
 func TestC02_ByTheTable(t *testing.T) {
+	t.Parallel()
 	b := selfHostedBed(t)
 	core := providerPart("cluster-api", "CoreProvider", "v1.13.4", "")
 	b.installed(t, core)
@@ -75,6 +77,7 @@ func TestC02_ByTheTable(t *testing.T) {
 
 // TestC02_ByItsAPIServer is a self-hosted cluster whose nodes say nothing: its kubeconfig leads to the management cluster.
 func TestC02_ByItsAPIServer(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "self")
 	b.installed(t, providerPart("cluster-api", "CoreProvider", "v1.13.4", ""))
 	b.apply(t, b.ownKubeconfig(t, "self"))

@@ -13,6 +13,7 @@ import (
 )
 
 func TestC03_ManagementClusterTooOldForTheTarget(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	tool := func(name, low string) part {
 		p := part{name: name, version: "v1.1.0", manifests: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\n"}
@@ -38,6 +39,7 @@ func TestC03_ManagementClusterTooOldForTheTarget(t *testing.T) {
 }
 
 func TestC03_WorkloadClustersOutsideTheRangeOfOneComponent(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.kubeadmCluster(t, "team-a", "old", "v1.29.4")
 	b.kubeadmCluster(t, "team-a", "fine", "v1.34.6")

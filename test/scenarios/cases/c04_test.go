@@ -50,6 +50,7 @@ func infraProvider(version, metadata string) part {
 }
 
 func TestC04_LaggingProviderIsWarnedOfWhileItsContractIsStillKnown(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.10.8", ""), infraProvider("v0.9.0", ""))
 	b.apply(t, configMapOf("x-system", "x", "infrastructure", "v0.9.0", seriesOf("0.9 v1beta1"), account("x")))
@@ -61,6 +62,7 @@ func TestC04_LaggingProviderIsWarnedOfWhileItsContractIsStillKnown(t *testing.T)
 }
 
 func TestC04_LaggingProviderIsRefusedOnceItsContractIsDropped(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.12.0", ""), infraProvider("v0.9.0", ""))
 	b.apply(t, configMapOf("x-system", "x", "infrastructure", "v0.9.0", seriesOf("0.9 v1beta1"), account("x")))
@@ -74,6 +76,7 @@ func TestC04_LaggingProviderIsRefusedOnceItsContractIsDropped(t *testing.T) {
 }
 
 func TestC04_LaggingProviderIsKnownByAConfigMapNamedByVersion(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.12.0", ""), infraProvider("v0.9.0", ""))
 	b.apply(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: v0.9.0, namespace: x-system, labels: {provider-components: x}}\ndata:\n  metadata: |\n%s",
@@ -83,6 +86,7 @@ func TestC04_LaggingProviderIsKnownByAConfigMapNamedByVersion(t *testing.T) {
 }
 
 func TestC04_LaggingProviderIsKnownByTheLabelsOfItsCRDs(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.12.0", ""), infraProvider("v0.9.0", ""))
 	b.apply(t, `
@@ -102,6 +106,7 @@ spec:
 }
 
 func TestC04_WholeReleaseFromConfigMaps(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, coreProvider("v1.10.8", ""), infraProvider("v0.9.0", ""))
 	b.apply(t, configMapOf("air", "cluster-api", "core", "v1.12.0", seriesOf("1.12 v1beta2"), account("cluster-api")))
@@ -118,6 +123,7 @@ func TestC04_WholeReleaseFromConfigMaps(t *testing.T) {
 }
 
 func TestC05_ProviderThatSpeaksOneOfSeveralContractsIsAccepted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	p := infraProvider("v1.0.0", "")
 	p.manifests += `---

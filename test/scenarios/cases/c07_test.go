@@ -11,6 +11,7 @@ import (
 )
 
 func TestC07_WorkersNewerThanTheirControlPlane(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.fleetCluster(t, "raised", "", controlPlane{version: "v1.33.4"}, pool{name: "raised-w", version: "v1.34.1", replicas: 1})
 	b.fleetCluster(t, "older", "", controlPlane{version: "v1.33.4"}, pool{name: "older-w", version: "v1.32.9", replicas: 1})

@@ -79,6 +79,7 @@ func (b *bed) reach(t *testing.T, cluster string, workload *apitest.Server) {
 }
 
 func TestC08_CoreDNSThatCannotBeMigrated(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	w := newBed(t, apitest.Options{})
 	plan := func(cluster string, more ...string) result {

@@ -19,6 +19,7 @@ import (
 const metal3 = "metal3clusters.infrastructure.cluster.x-k8s.io"
 
 func TestC10_StoredVersionThatGoes(t *testing.T) {
+	t.Parallel()
 	earlier := kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha4", storage: true}, ver{name: "v1beta1"})
 	now := kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha4"}, ver{name: "v1beta1", storage: true})
 	three := ""
@@ -96,6 +97,7 @@ func storageVersion(crd *unstructured.Unstructured) string {
 
 // TestC10_WithoutMigration is refused with steps that work when they are typed.
 func TestC10_WithoutMigration(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.ready(t,
 		kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha4", storage: true}, ver{name: "v1beta1"}),
@@ -112,6 +114,7 @@ func TestC10_WithoutMigration(t *testing.T) {
 
 // TestC10_NoCommonVersion can't be migrated: the plan says so and what to do.
 func TestC10_NoCommonVersion(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.ready(t,
 		kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha3", storage: true}),
@@ -122,6 +125,7 @@ func TestC10_NoCommonVersion(t *testing.T) {
 
 // TestC10_ObjectThatIsRefused blocks with the object: the API server does not take it as it is.
 func TestC10_ObjectThatIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.ready(t,
 		kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha4", storage: true}, ver{name: "v1beta1"}),
@@ -148,6 +152,7 @@ spec: {policyName: frozen, validationActions: [Deny]}
 
 // TestC10_KilledInTheMiddle goes on where it was, and loses nothing.
 func TestC10_KilledInTheMiddle(t *testing.T) {
+	t.Parallel()
 	const n = 1200
 	b := newBed(t, apitest.Options{})
 	b.ready(t, kindYAML("metal3clusters", "Metal3Cluster", ver{name: "v1alpha3", storage: true}, ver{name: "v1alpha4"}, ver{name: "v1beta1"}))

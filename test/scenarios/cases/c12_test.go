@@ -15,6 +15,7 @@ import (
 )
 
 func TestC12_ManagedFieldsAtVersionsThatGo(t *testing.T) {
+	t.Parallel()
 	old := kindYAML("m3s", "M3", ver{name: "v1old", storage: true}, ver{name: "v1new"})
 	both := kindYAML("m3s", "M3", ver{name: "v1old"}, ver{name: "v1new", storage: true})
 	gone := kindYAML("m3s", "M3", ver{name: "v1new", storage: true})
@@ -87,6 +88,7 @@ func TestC12_ManagedFieldsAtVersionsThatGo(t *testing.T) {
 
 // TestC12_OwnershipSurvives: what GitOps owned at the version that went it owns afterwards, so that it can still remove it.
 func TestC12_OwnershipSurvives(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.ready(t, kindYAML("m3s", "M3", ver{name: "v1old", storage: true}, ver{name: "v1new"}))
 	b.applyAs(t, "gitops", thingYAML("v1old", "M3", "ns", "m", "spec: {keep: a, drop: b}"))

@@ -18,6 +18,7 @@ import (
 )
 
 func TestC13_OwnerReferencesAtVersionsThatGo(t *testing.T) {
+	t.Parallel()
 	parents := func(versions ...ver) string { return kindYAML("parents", "Parent", versions...) }
 	children := kindYAML("children", "Child", ver{name: "v1beta1", storage: true})
 	for name, c := range map[string]struct {

@@ -32,6 +32,7 @@ const converting = `
 `
 
 func TestC14_ConversionThatAnotherManagerHoldsOn(t *testing.T) {
+	t.Parallel()
 	crd := kindYAML("m3s", "M3", ver{name: "v1alpha1"}, ver{name: "v1beta1", storage: true})
 	const name = "m3s.infrastructure.cluster.x-k8s.io"
 	for what, c := range map[string]struct {
@@ -79,6 +80,7 @@ func TestC14_ConversionThatAnotherManagerHoldsOn(t *testing.T) {
 
 // TestC14_WebhookThatAnotherManagerHoldsOn is the same fault in a webhook configuration.
 func TestC14_WebhookThatAnotherManagerHoldsOn(t *testing.T) {
+	t.Parallel()
 	hook := func(name string) string {
 		return `
 - name: ` + name + `

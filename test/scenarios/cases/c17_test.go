@@ -20,6 +20,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // TestC17_LargeCRD: the CRD to come is larger than an annotation may be, and its predecessor was put there by `kubectl apply`.
 func TestC17_LargeCRD(t *testing.T) {
+	t.Parallel()
 	const name = "m3s.infrastructure.cluster.x-k8s.io"
 	for what, c := range map[string]struct {
 		manager string

@@ -12,6 +12,7 @@ import (
 )
 
 func TestC19_ObjectsThatDoNotSatisfyTheSchema(t *testing.T) {
+	t.Parallel()
 	loose := "{type: object, properties: {conditions: {type: array, items: {type: object, properties: {reason: {type: string}, type: {type: string}}}}}}"
 	strict := "{type: object, required: [conditions], properties: {conditions: {type: array, items: {type: object, required: [reason], properties: {reason: {type: string, pattern: '^[A-Z].*'}, type: {type: string}}}}}}"
 	for name, c := range map[string]struct {
@@ -65,6 +66,7 @@ func TestC19_ObjectsThatDoNotSatisfyTheSchema(t *testing.T) {
 // TestC19_WhatDoesNotBlock: defaults make up for what is required, fields that the schema does not have are dropped, and an
 // object that is wrong by the live CRD already is not made worse.
 func TestC19_WhatDoesNotBlock(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.ready(t, kindYAML("m3s", "M3", ver{name: "v1", storage: true}),
 		thingYAML("v1", "M3", "ns", "defaulted", "spec: {extra: 1}")+thingYAML("v1", "M3", "ns", "wrong", "spec: {mode: c}"),
@@ -77,6 +79,7 @@ func TestC19_WhatDoesNotBlock(t *testing.T) {
 
 // TestC19_Many names the first and counts the others.
 func TestC19_Many(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	made := ""
 	for i := range 12 {

@@ -35,6 +35,7 @@ import (
 // TestC21_WebhookIsNotUsableYet replaces a provider whose webhook first refuses connections, then serves a certificate of
 // a CA that the API server does not have yet. What comes after it is not touched before it has answered.
 func TestC21_WebhookIsNotUsableYet(t *testing.T) {
+	t.Parallel()
 	release := func(t *testing.T, h *hookServer) string {
 		return writeRelease(t, "v1.1.0", "",
 			part{name: "docker", version: "v1.1.0", provider: "InfrastructureProvider", manifests: docker + "---" + h.config()},

@@ -74,6 +74,7 @@ ports: [{port: 443}]
 // TestC22_PolicyWebhookBlocksTheAPIServer goes through webhooks that would shut a control plane out of its own cluster,
 // and those that would not.
 func TestC22_PolicyWebhookBlocksTheAPIServer(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, tool)
 	b.namespace(t, "policy")
@@ -169,6 +170,7 @@ func TestC22_PolicyWebhookBlocksTheAPIServer(t *testing.T) {
 
 // TestC22_Accepted lets a person take the risk of a webhook by name.
 func TestC22_Accepted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, tool)
 	b.namespace(t, "policy")

@@ -18,6 +18,7 @@ import (
 )
 
 func TestC23_OrderDoesNotDependOnTheListNorOnNeeds(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	parts := []part{
 		{name: "x", version: "v1.0.0", provider: "InfrastructureProvider"},

@@ -33,6 +33,7 @@ import (
 // on none of its requests gets through. The same command then finishes the upgrade, with the same objects as one that was
 // left alone.
 func TestC24_KilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	g := guillotineFor(t, b)
 	var absent []string

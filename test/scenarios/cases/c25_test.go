@@ -20,6 +20,7 @@ import (
 // TestC25_ArtifactCanNotBeFetched breaks one source of three in the ways that sources break. Nothing is changed, and the
 // answer names the component and the address.
 func TestC25_ArtifactCanNotBeFetched(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	var answer atomic.Pointer[http.HandlerFunc]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,6 +85,7 @@ func TestC25_ArtifactCanNotBeFetched(t *testing.T) {
 
 // TestC25_Offline plans with what is here alone.
 func TestC25_Offline(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))

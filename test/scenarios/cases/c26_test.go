@@ -24,6 +24,7 @@ func twenty() []string {
 }
 
 func TestC26_PartlyAppliedComponent(t *testing.T) {
+	t.Parallel()
 	b, n := newBed(t, apitest.Options{}), 0
 	for name, tc := range map[string]struct {
 		provider string

@@ -13,6 +13,7 @@ import (
 // TestC27_BadArgumentsAndInventory gives an upgrade what it can't work with. All is noticed before cert-manager, or
 // anything else, is touched.
 func TestC27_BadArgumentsAndInventory(t *testing.T) {
+	t.Parallel()
 	certManager := part{name: "cert-manager", version: "v1.19.0", manifests: configMap("cert-manager", "one")}
 	t.Run("no target", func(t *testing.T) {
 		b := newBed(t, apitest.Options{})

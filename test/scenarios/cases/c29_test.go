@@ -32,6 +32,7 @@ metadata: {name: precious, namespace: docker-system, finalizers: [example.com/ho
 
 // TestC29_NamespaceIsTerminating meets a provider namespace on its way out, before a run and in the middle of one.
 func TestC29_NamespaceIsTerminating(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]apitest.Options{"nothing in it has gone yet": {}, "all but what is held has gone": {ControllerManager: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, o)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestC30_UpgradeDuringARollout(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a", "b", "c", "d")
 	next := settingsRelease(t, "v1.0.0")
 
@@ -78,6 +79,7 @@ func TestC30_UpgradeDuringARollout(t *testing.T) {
 
 // TestC30_OlderWords is the same in the words of API version v1beta1, and of owners of other kinds.
 func TestC30_OlderWords(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a")
 	next := settingsRelease(t, "v1.0.0")
 	for name, text := range map[string]string{
@@ -114,6 +116,7 @@ status: {replicas: 2, phase: ScalingUp}`,
 
 // TestC30_UnreachableClusterWarns is a cluster that has nothing to do with any rollout and does not answer.
 func TestC30_UnreachableClusterWarns(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a")
 	b.apply(t, kubeconfigSecret("a", "https://127.0.0.1:1"))
 	want(t, b.capstan(t, "plan", settingsRelease(t, "v1.0.0")), problem.ExitDone, "WARN", "CAP-CLUSTER-UNREACHABLE", "Cluster fleet/a does not answer")

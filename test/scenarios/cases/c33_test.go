@@ -54,6 +54,7 @@ status:
 // TestC33_DoneMeansDone writes what controllers and kubelets report of a rollout that does not come to its end. None
 // passes for success, the inventory stays at the old version, and the answer names what does not work.
 func TestC33_DoneMeansDone(t *testing.T) {
+	t.Parallel()
 	const image = "registry.example.com/docker:v1.1.0"
 	pull := waitingPod(image, "ImagePullBackOff", `Back-off pulling image "`+image+`": ErrImagePull: not found`, 0)
 	available := `{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}`

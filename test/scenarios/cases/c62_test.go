@@ -10,6 +10,7 @@ import (
 )
 
 func TestC62_EvenNumberOfStackedEtcdMembers(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	workers := func(name string) pool { return pool{name: name, version: "v1.33.4", replicas: 1} }
 	b.fleetCluster(t, "four", "", controlPlane{version: "v1.33.4", replicas: 4}, workers("four-w"))

@@ -59,6 +59,7 @@ func (b *bed) during(t *testing.T, release string, do func()) result {
 }
 
 func TestC64_NewDefaultRollsControlPlanes(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a", "b", "c")
 	uids := b.machineUIDs(t, "c")
 	r := b.during(t, stuck(t), func() {
@@ -92,6 +93,7 @@ spec: {kubeadmConfigSpec: {format: cloud-config}}
 }
 
 func TestC64_OtherWaysToRollMachines(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, b *bed)
 		want []string
@@ -144,6 +146,7 @@ func TestC64_OtherWaysToRollMachines(t *testing.T) {
 
 // TestC64_ChangesThatRollNothing are annotations, fields that change in place, and a default that no Machine follows.
 func TestC64_ChangesThatRollNothing(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a")
 	got := make(chan result, 1)
 	go func() { got <- b.capstan(t, "upgrade", stuck(t), "--yes", "--stall-limit", "10s") }()

@@ -35,6 +35,7 @@ const (
 )
 
 func TestC66_JoinedMachineWithoutItsSection(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a", "healthy", "moved", "bare")
 	for machine, spec := range map[string]string{"a-cp-0": initSpec, "a-cp-1": joinSpec, "a-cp-2": damagedSpec} {
 		b.kubeadmConfig(t, "a", machine, spec)

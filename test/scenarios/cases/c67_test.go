@@ -17,6 +17,7 @@ import (
 )
 
 func TestC67_ScaleDaysLaterRollsAllWorkers(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a", "b")
 	release := settingsRelease(t, "v1.0.0")
 	want(t, b.capstan(t, "upgrade", release, "--yes"), problem.ExitDone)
@@ -59,6 +60,7 @@ func TestC67_ScaleDaysLaterRollsAllWorkers(t *testing.T) {
 }
 
 func TestC67_VerifySeesComponentsThatWereChanged(t *testing.T) {
+	t.Parallel()
 	b := withClusters(t, "a")
 	want(t, b.capstan(t, "verify"), problem.ExitDone, "no run of Capstan was completed here")
 	want(t, b.capstan(t, "upgrade", settingsRelease(t, "v1.0.0"), "--yes"), problem.ExitDone)

@@ -26,6 +26,7 @@ func (b *bed) pausing(t *testing.T, name string) map[string]any {
 }
 
 func TestC70_ManagementClusterIsHeldWhileComponentsMove(t *testing.T) {
+	t.Parallel()
 	b := selfHostedBed(t)
 	before, other := b.pausing(t, "self"), b.pausing(t, "other")
 	uids := b.machineUIDs(t, "self")
@@ -56,6 +57,7 @@ func TestC70_ManagementClusterIsHeldWhileComponentsMove(t *testing.T) {
 }
 
 func TestC70_NewControllersRepointTheirOwnTemplate(t *testing.T) {
+	t.Parallel()
 	b := selfHostedBed(t)
 	uids := b.machineUIDs(t, "self")
 	held := map[string]any{"paused": true, "found": true, "held-for": true, "paused-by": false, "before": "absent"}
@@ -89,6 +91,7 @@ func TestC70_NewControllersRepointTheirOwnTemplate(t *testing.T) {
 }
 
 func TestC70_StopAndAbortPutItBack(t *testing.T) {
+	t.Parallel()
 	b := selfHostedBed(t)
 	b.patch(t, b.get(t, coreAPI, "Cluster", "fleet", "self"), `{"spec":{"paused":false}}`)
 	before := b.pausing(t, "self")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestC74_LifecycleHookThatKeepsBlocking(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.apply(t, `
 apiVersion: runtime.cluster.x-k8s.io/v1beta2

@@ -40,6 +40,7 @@ spec:
 `
 
 func TestC76_ObjectsLeftPaused(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.apply(t, infrastructure)
 	for _, name := range []string{"spec", "cp", "md", "mdspec", "machine", "infra", "host", "run"} {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestC77_WorkersThatSilentlyStayOld(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	b.fleetCluster(t, "a", "", controlPlane{version: "v1.31.2", reached: "v1.30.4"}, pool{name: "a-w", version: "v1.31.2", nodes: "v1.30.4", replicas: 3, unsettled: true})
 	b.apply(t, `

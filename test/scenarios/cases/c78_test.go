@@ -30,6 +30,7 @@ func fromShelf(t *testing.T, version string) string {
 }
 
 func TestC78_PreReleasesAndTagsWithoutFilesArePassedOver(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	r := b.capstan(t, "plan", fromShelf(t, ""))
 	want(t, r, problem.ExitDone, "x     provider  -     v0.4.8",
@@ -45,6 +46,7 @@ func TestC78_PreReleasesAndTagsWithoutFilesArePassedOver(t *testing.T) {
 }
 
 func TestC78_PreReleaseOnlyOnRequest(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	dir := fromShelf(t, "v0.4.9-rc3")
 	said := []string{"CAP-PRERELEASE", "Component x would move to v0.4.9-rc3, a pre-release", "--allow-prerelease"}
@@ -55,6 +57,7 @@ func TestC78_PreReleaseOnlyOnRequest(t *testing.T) {
 }
 
 func TestC78_NewestWholeReleaseOfADirectory(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	dir := t.TempDir()
 	release := func(version string, whole bool) {

@@ -17,6 +17,7 @@ import (
 // TestC79_EveryRefusalSaysWhatBlocks goes through everything that can be refused: each answer has what it is about, why,
 // and what to do next, for people and for programs.
 func TestC79_EveryRefusalSaysWhatBlocks(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.installed(t, part{name: "docker", version: "v1.0.0", provider: "InfrastructureProvider"})
 	good := writeRelease(t, "v1.0.0", "", part{name: "tool", version: "v1.0.0", manifests: configMap("tool", "one")})
@@ -89,6 +90,7 @@ func TestC79_EveryRefusalSaysWhatBlocks(t *testing.T) {
 
 // TestC79_GenericDenial has an admission policy deny the release's object in a word that says nothing.
 func TestC79_GenericDenial(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, `
 apiVersion: admissionregistration.k8s.io/v1

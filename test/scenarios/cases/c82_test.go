@@ -34,6 +34,7 @@ func (b *bed) secret(t *testing.T, namespace, name, key string) string {
 }
 
 func TestC82_CredentialsOfAnotherInstance(t *testing.T) {
+	t.Parallel()
 	const (
 		whole = "stringData: {account: '${ACCOUNT}'}"
 		inner = "stringData: {account: \"user=x\\naccount=${ACCOUNT}\\n\"}"
@@ -128,6 +129,7 @@ func TestC82_CredentialsOfAnotherInstance(t *testing.T) {
 
 // TestC82_TwoInstancesOfAProvider upgrades one instance of a provider; the other one is not part of the release.
 func TestC82_TwoInstancesOfAProvider(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	capx := instance("capx", "v1.0.0", "stringData: {account: '${ACCOUNT}'}", "variables: {ACCOUNT: account-one}")
 	capx.provider = "InfrastructureProvider"

@@ -63,6 +63,7 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: core-system}]
 
 // TestC83_ControllerLacksRights plans a version whose role needs more than the one that the platform team manages.
 func TestC83_ControllerLacksRights(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, managed)
 	b.apply(t, customRole)
@@ -91,6 +92,7 @@ func TestC83_ControllerLacksRights(t *testing.T) {
 
 // TestC83_CapstanLacksRights plans as a user that may read everything and change nothing, or not enough.
 func TestC83_CapstanLacksRights(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, managed)
 	dir := writeRelease(t, "v1.1.0", "", part{name: "core", version: "v1.1.0", manifests: strings.ReplaceAll(managed, "core:v1", "core:v2")})

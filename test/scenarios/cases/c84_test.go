@@ -22,6 +22,7 @@ import (
 // TestC84_VeryManyCRDs plans and upgrades among 500 CRDs of others, with 40 CRDs that are new: of the others nothing is
 // read but what carries a component's label, what is not there yet is not asked for again and again, and lists are paged.
 func TestC84_VeryManyCRDs(t *testing.T) {
+	t.Parallel()
 	const others, ours = 500, 40
 	b := newBed(t, apitest.Options{})
 	for i := range others {
@@ -73,6 +74,7 @@ func TestC84_VeryManyCRDs(t *testing.T) {
 }
 
 func TestC84_LimitsAreChecked(t *testing.T) {
+	t.Parallel()
 	b := &bed{Server: &apitest.Server{Kubeconfig: "/dev/null"}}
 	for name, args := range map[string][]string{
 		"a limit below nothing":   {"--qps", "-1"},
@@ -101,6 +103,7 @@ spec:
 // TestC84_VeryManyMachines plans where one Cluster has more Machines than are decoded at a time: each kind of the fleet is
 // listed once, however many checks look at it, and all Machines are counted.
 func TestC84_VeryManyMachines(t *testing.T) {
+	t.Parallel()
 	const machines = 1200
 	b := newFleetBed(t)
 	b.apply(t, `

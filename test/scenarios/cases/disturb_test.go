@@ -166,6 +166,7 @@ func (d *disturber) capstan(t *testing.T, args ...string) result {
 // is killed. Each call ends in success or in a fault that says what to do, and in the end every change was made once, in
 // order. CAPSTAN_DISTURBANCES says how many seeds are tried.
 func TestDisturbances(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	seeds := 2
 	if n, err := strconv.Atoi(os.Getenv("CAPSTAN_DISTURBANCES")); err == nil {

@@ -42,6 +42,7 @@ func save(t *testing.T, b *bed, release string, more ...string) string {
 }
 
 func TestSavedPlanRunsAsItIs(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	want(t, b.capstan(t, "upgrade", writeRelease(t, "v1.0.0", "", plain("app", "v1.0.0", "a", "b")), "--yes"), problem.ExitDone)
 	release := writeRelease(t, "v1.1.0", "", plain("app", "v1.1.0", "a", "c"))
@@ -89,6 +90,7 @@ func read(t *testing.T, file string, into any) {
 }
 
 func TestSavedPlanIsRefusedWhenTheWorldHasMoved(t *testing.T) {
+	t.Parallel()
 	b := newFleetBed(t)
 	old, next := plain("app", "v1.0.0", "a", "b"), plain("app", "v1.1.0", "a", "c")
 	want(t, b.capstan(t, "upgrade", writeRelease(t, "v1.0.0", "", old), "--yes"), problem.ExitDone)
@@ -182,6 +184,7 @@ func (b *bed) delete(t *testing.T, apiVersion, kind, namespace, name string) {
 }
 
 func TestSavedPlanThatWasDamagedIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	file := save(t, b, writeRelease(t, "v1.0.0", "", plain("app", "v1.0.0", "a")))
 	good, err := os.ReadFile(file) //nolint:gosec // a file of the test
@@ -215,6 +218,7 @@ func TestSavedPlanThatWasDamagedIsRefused(t *testing.T) {
 }
 
 func TestPlanDiff(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	secret := "\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: app}\nstringData: {password: %s, same: kept}\n"
 	old, next := plain("app", "v1.0.0", "a", "b"), plain("app", "v1.1.0", "a", "c")

@@ -86,6 +86,7 @@ const (
 )
 
 func TestSettingsThatAnUpgradeResets(t *testing.T) {
+	t.Parallel()
 	old := func(t *testing.T) string { t.Helper(); return writeRelease(t, "v1.0.0", "", controller("v1.0.0", "")) }
 	next := func(t *testing.T) string { t.Helper(); return writeRelease(t, "v1.1.0", "", controller("v1.1.0", "")) }
 

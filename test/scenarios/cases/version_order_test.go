@@ -12,6 +12,7 @@ import (
 
 // TestVersionOrder is no report of its own: no stop is skipped, nothing goes back, and a major version is agreed to.
 func TestVersionOrder(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	tool := func(version string) part {
 		return part{name: "tool", version: version, manifests: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tool, namespace: default}\ndata: {version: " + version + "}\n"}
@@ -36,6 +37,7 @@ func TestVersionOrder(t *testing.T) {
 
 // TestDependentObjects: whatever kind a release names, each object that was made for another major version is named.
 func TestDependentObjects(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, apitest.Options{})
 	b.apply(t, `
 apiVersion: apiextensions.k8s.io/v1
