@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,5 +236,34 @@ func TestControllersAreKeptFromLeadingAndLetGo(t *testing.T) {
 	}
 	if got := holderOf("election"); got != "" {
 		t.Errorf("%q holds the lease afterwards, want nobody", got)
+	}
+}
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	size := Size{Clusters: 1, Machines: 3}
+	c := fakeCluster(size)
+	var failed atomic.Int64
+	c.PrependReactor("create", "machines", func(ktesting.Action) (bool, runtime.Object, error) {
+		switch failed.Add(1) {
+		case 1:
+			return true, nil, errors.New("Bad Gateway")
+		case 2:
+			return true, nil, apierrors.NewInternalError(errors.New("failed calling webhook"))
+		}
+		return false, nil, nil
+	})
+	if _, err := loadAll(t.Context(), t, c, size); err != nil {
+		t.Fatal(err)
+	}
+	if got := writes(c)["create machines"]; got != 5 {
+		t.Errorf("%d creations, want 3 and two that failed", got)
+	}
+	other := fakeCluster(size)
+	other.PrependReactor("create", "clusters", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewBadRequest("no")
+	})
+	if _, err := loadAll(t.Context(), t, other, size); !apierrors.IsBadRequest(err) {
+		t.Errorf("error %v, want the refusal at once", err)
 	}
 }

@@ -6,6 +6,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -110,6 +111,9 @@ func patiently(ctx context.Context, do func(ctx context.Context) error) error {
 
 // passes tells whether an error goes away by itself.
 func passes(err error) bool {
+	if _, answered := errors.AsType[*apierrors.StatusError](err); !answered {
+		return true // nobody answered; what was asked for may be done or not, and is asked for again
+	}
 	switch {
 	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsServiceUnavailable(err):
 		return true
