@@ -184,3 +184,23 @@ func TestProberCountsEveryCallAndNamesTheGap(t *testing.T) {
 		t.Errorf("counts moved after Run returned (-got +want):\n%s", diff)
 	}
 }
+
+func TestAKubeconfigThatIsNotThereIsAskedForLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	r := roundOn(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	target := &workload{name: clusterName{namespace: "n", name: "one"}, management: r.clients, timeout: time.Second}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for second := range 120 {
+		if err := target.ready(t.Context(), begin.Add(time.Duration(second)*time.Second)); err == nil {
+			t.Fatal("a cluster without a kubeconfig can be called")
+		}
+	}
+	// At 0, 1, 3, 7, 15, 31 and every 30 s from then on.
+	if got := asked.Load(); got != 8 {
+		t.Errorf("asked %d times in two minutes, want 8", got)
+	}
+}
