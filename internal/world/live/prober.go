@@ -133,7 +133,7 @@ func (p *Prober) loop(ctx context.Context, n clusterName) {
 }
 
 func (p *Prober) callOnce(ctx context.Context, target *workload) {
-	if err := target.ready(ctx); err != nil {
+	if err := target.ready(ctx, p.clock.Now()); err != nil {
 		p.log.V(1).Info("Cluster is not called yet", "cluster", target.name.String(), "error", err.Error())
 		return
 	}

@@ -34,14 +34,34 @@ type workload struct {
 	server *url.URL
 	// stale tells that a call failed, so that the Secret may hold something newer.
 	stale bool
+	// pause is how long to wait from one read of the Secret to the next, which is not made before next.
+	pause time.Duration
+	next  time.Time
 }
+
+const (
+	// firstPause and longestPause are between two reads of a Secret that is not there or does not help: a thousand clusters
+	// without one must not mean a thousand requests a second.
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+var errNotYet = errors.New("its Secret is not read again yet")
 
 // ready makes the cluster callable, from its Secret if that was not read yet or may have changed. An error means that
 // there is nothing to call with; a Secret that can't be read again is none.
-func (w *workload) ready(ctx context.Context) error {
+func (w *workload) ready(ctx context.Context, now time.Time) error {
 	if w.client != nil && !w.stale {
 		return nil
 	}
+	if now.Before(w.next) {
+		if w.client == nil {
+			return errNotYet
+		}
+		return nil
+	}
+	w.pause = min(max(2*w.pause, firstPause), longestPause)
+	w.next = now.Add(w.pause)
 	client, server, err := w.connect(ctx)
 	if err == nil {
 		w.close()
@@ -127,11 +147,12 @@ func (w *workload) call(ctx context.Context) error {
 	defer cancel()
 	half, cancelHalf := context.WithTimeout(ctx, w.timeout/2)
 	defer cancelHalf()
-	if w.get(half, "/readyz") == nil {
-		return nil
+	err := w.get(half, "/readyz")
+	if err != nil {
+		err = w.get(ctx, "/version")
 	}
-	err := w.get(ctx, "/version")
 	if err == nil {
+		w.pause, w.next = 0, time.Time{}
 		return nil
 	}
 	// A connection that hangs must not be used for the next call.

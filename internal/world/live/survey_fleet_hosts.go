@@ -151,7 +151,7 @@ func (s *surveyor) kubeconfigs(ctx context.Context) (map[string]bool, error) {
 // askWho asks a workload cluster who it is. It is not asked where the kubeconfig can't be used at all.
 func (s *surveyor) askWho(ctx context.Context, name clusterName) (uid string, asked bool, failed string) {
 	w := &workload{name: name, management: s.clients, proxy: s.proxy, timeout: hostTimeout}
-	if err := w.ready(ctx); err != nil {
+	if err := w.ready(ctx, s.at); err != nil {
 		return "", false, ""
 	}
 	defer w.close()
