@@ -95,8 +95,10 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	var p fleetParts
 	var err error
 	all := metav1.ListOptions{}
-	if p.clusters, err = readKind(ctx, r, schema.GroupKind{Group: capiGroup, Kind: "Cluster"}, all, bareClusterOf); err != nil {
-		return nil, err
+	if p.clusters = r.clusters; r.survey == nil {
+		if p.clusters, err = r.readClusters(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if len(p.clusters) == 0 {
 		return nil, nil
@@ -127,19 +129,30 @@ func (r *round) readFleet(ctx context.Context) ([]world.Cluster, error) {
 	return assemble(p), nil
 }
 
+func (r *round) readClusters(ctx context.Context) ([]bareCluster, error) {
+	return readKind(ctx, r, schema.GroupKind{Group: capiGroup, Kind: "Cluster"}, metav1.ListOptions{}, bareClusterOf)
+}
+
+// controlPlaneKinds are the kinds that Clusters name as their control planes.
+func controlPlaneKinds(clusters []bareCluster) []schema.GroupKind {
+	var kinds []schema.GroupKind
+	for i := range clusters {
+		if kind := clusters[i].controlPlane.kind; kind.Kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // readKind lists all objects of a kind; none if the kind is not served. Each is reduced to what counts before more are
 // decoded, so that a big fleet is never held as a whole.
 func readKind[T any](ctx context.Context, r *round, gk schema.GroupKind, opts metav1.ListOptions, reduce func(*unstructured.Unstructured) T) ([]T, error) {
 	var out []T
-	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) (err error) {
-		v := r.guest(m, opts)
-		err = r.clients.eachBatch(ctx, m, opts, func() { out = nil }, func(raw []byte) error {
+	err := r.acrossVersions(ctx, gk, func(m *apimeta.RESTMapping, apiVersion string) error {
+		return r.clients.eachBatch(ctx, m, opts, func() { out = nil }, func(raw []byte) error {
 			batch, err := decodeLean(raw, m)
 			if err != nil {
 				return err
-			}
-			if v != nil {
-				r.survey.show(v, batch)
 			}
 			for i := range batch.items {
 				batch.items[i].Object[readAs] = m.GroupVersionKind.Version
@@ -148,10 +161,6 @@ func readKind[T any](ctx context.Context, r *round, gk schema.GroupKind, opts me
 			}
 			return nil
 		})
-		if v != nil && err == nil {
-			v.done = true
-		}
-		return err
 	})
 	return out, err
 }
@@ -220,12 +229,7 @@ func rank(m *apimeta.RESTMapping, apiVersion string) int {
 
 // controlPlanes lists all objects of the kinds that Clusters name as their control planes.
 func (r *round) controlPlanes(ctx context.Context, clusters []bareCluster) ([]ownerPart, error) {
-	var kinds []schema.GroupKind
-	for i := range clusters {
-		if kind := clusters[i].controlPlane.kind; kind.Kind != "" && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
+	kinds := controlPlaneKinds(clusters)
 	found := make([][]ownerPart, len(kinds))
 	err := forEach(len(kinds), r.parallel, func(i int) (err error) {
 		found[i], err = readKind(ctx, r, kinds[i], metav1.ListOptions{}, controlPlaneOwner)

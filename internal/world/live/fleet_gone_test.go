@@ -17,6 +17,7 @@ func capiServer(list http.HandlerFunc) http.Handler {
 	const resources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cluster.x-k8s.io/v1beta2","resources":[
 		{"name":"clusters","namespaced":true,"kind":"Cluster","verbs":["list"]},
 		{"name":"machines","namespaced":true,"kind":"Machine","verbs":["list"]},
+		{"name":"planes","namespaced":true,"kind":"Plane","verbs":["list"]},
 		{"name":"machinedeployments","namespaced":true,"kind":"MachineDeployment","verbs":["list"]}]}`
 	const version = `{"groupVersion":"cluster.x-k8s.io/v1beta2","version":"v1beta2"}`
 	mux := http.NewServeMux()

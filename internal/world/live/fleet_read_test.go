@@ -39,7 +39,8 @@ func (l *listed) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var items []string
 	item := func(kind, name string) {
 		items = append(items, fmt.Sprintf(`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":%q,"metadata":{"name":%q,"namespace":"n","uid":%q,
-			"labels":{"cluster.x-k8s.io/cluster-name":"a"},"managedFields":[{"manager":"m"}]},"spec":{"clusterName":"a"},"status":{"phase":"Deleting"}}`, kind, name, name))
+			"labels":{"cluster.x-k8s.io/cluster-name":"a"},"managedFields":[{"manager":"m"}]},"status":{"phase":"Deleting"},
+			"spec":{"clusterName":"a","controlPlaneRef":{"apiGroup":"cluster.x-k8s.io","kind":"Plane","name":"p"}}}`, kind, name, name))
 	}
 	switch kind {
 	case "clusters":
@@ -50,22 +51,30 @@ func (l *listed) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	case "machinedeployments":
 		item("MachineDeployment", "d")
+	case "planes":
+		// A control plane of whatever kind says nowhere which Cluster's it is.
+		items = append(items, `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Plane","metadata":{"name":"p","namespace":"n","uid":"p"},"spec":{"replicas":3}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"AList","metadata":{},"items":[%s]}`, strings.Join(items, ","))
 }
 
-func TestAFleetAndASurveyListTheSameObjectsOnce(t *testing.T) {
+func TestAFleetAndASurveyListMachinesOnce(t *testing.T) {
 	t.Parallel()
 	l := &listed{lists: map[string]int{}, machines: 3*batchSize + 1}
 	r := roundOn(t, capiServer(l.ServeHTTP))
 	s := newSurveyor(r, world.Ask{Topics: []world.Topic{world.TopicRollouts}})
-	s.begin(t.Context())
-	r.survey = s
-	clusters, err := r.readFleet(t.Context())
+	early, err := r.readClusters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.survey, r.clusters = s, early
+	s.begin(t.Context())
+	var w world.World
+	if err := r.observeFleet(t.Context(), &w); err != nil {
+		t.Fatal(err)
+	}
+	clusters := w.Clusters
 	s.visitAll(t.Context())
 	out := s.end(t.Context())
 	if why, failed := out.Failed(world.TopicRollouts); failed {
@@ -77,10 +86,10 @@ func TestAFleetAndASurveyListTheSameObjectsOnce(t *testing.T) {
 	if got := len(out.Fleet.Machines); got != l.machines {
 		t.Errorf("the survey saw %d Machines, want %d", got, l.machines)
 	}
-	if got := len(out.Fleet.Rollouts); got != 1 {
-		t.Errorf("the survey saw %d owners, want 1", got)
+	if got := len(out.Fleet.Rollouts); got != 2 {
+		t.Errorf("the survey saw %d owners, want a control plane and a MachineDeployment", got)
 	}
-	if diff := cmp.Diff(map[string]int{"clusters": 1, "machines": 1, "machinedeployments": 1}, l.lists); diff != "" {
+	if diff := cmp.Diff(map[string]int{"clusters": 1, "machines": 1, "machinedeployments": 2, "planes": 2}, l.lists); diff != "" {
 		t.Errorf("lists, -want +got:\n%s", diff)
 	}
 }

@@ -78,9 +78,8 @@ func (c leanConditions) has(conditionType, status string) bool {
 func (r *round) machines(ctx context.Context) ([]machine, error) {
 	var out []machine
 	err := r.acrossVersions(ctx, schema.GroupKind{Group: capiGroup, Kind: "Machine"}, func(m *apimeta.RESTMapping, _ string) (err error) {
-		opts := metav1.ListOptions{}
-		v := r.guest(m, opts)
-		err = r.clients.eachBatch(ctx, m, opts, func() { out = nil }, func(raw []byte) error {
+		v := r.guest(m)
+		err = r.clients.eachBatch(ctx, m, metav1.ListOptions{}, func() { out = nil }, func(raw []byte) error {
 			if v != nil {
 				r.survey.receiveMeanwhile(v, raw)
 			}

@@ -181,8 +181,9 @@ type round struct {
 	nodes []world.Node
 	// fleetAnew tells that the fleet is read whenever it was read last.
 	fleetAnew bool
-	// survey is made along with the observation; nil if none is.
-	survey *surveyor
+	// survey is made along with the observation; nil if none is. Then clusters are those that were read before it began.
+	survey   *surveyor
+	clusters []bareCluster
 
 	refreshOnce sync.Once
 	selected    onceMap[podsAnswer]

@@ -57,19 +57,30 @@ func (o *Observer) Survey(ctx context.Context, ask world.Ask) *world.Survey {
 	return s.end(ctx)
 }
 
-// Inspect observes, and then surveys what an Ask asks for.
+// Inspect observes and surveys, which shows the same as one after the other; Machines, of which there are most, are listed
+// once for both.
 func (o *Observer) Inspect(ctx context.Context, wants []world.Want, ask world.Ask) (*world.World, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := &round{Observer: o, at: o.clock.Now(), fleetAnew: true}
-	// Topics ask about what is installed, and which kinds own Machines: that has to be known before they begin.
+	s := newSurveyor(r, ask)
+	// Topics ask what is installed and which kinds own Machines, so that has to be known before they begin. Where it can't be
+	// read, the observation says so, or shows an older picture.
+	if _, err := r.recentManagement(ctx); err != nil {
+		return nil, err
+	}
+	if clusters, err := r.readClusters(ctx); err == nil {
+		r.survey, r.clusters = s, clusters
+		s.begin(ctx)
+	}
 	w, err := r.look(ctx, wants)
+	s.meanwhile.Wait()
 	if err != nil {
 		return nil, err
 	}
-	s := newSurveyor(r, ask)
-	s.begin(ctx)
-	s.meanwhile.Wait()
+	if r.survey == nil {
+		s.begin(ctx)
+	}
 	s.visitAll(ctx)
 	w.Survey = s.end(ctx)
 	return w, nil

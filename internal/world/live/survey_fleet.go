@@ -88,6 +88,10 @@ func (s *surveyor) ownerKinds() []schema.GroupKind {
 	out := []schema.GroupKind{
 		{Group: capiGroup, Kind: "MachineDeployment"}, {Group: capiGroup, Kind: "MachineSet"}, {Group: capiGroup, Kind: "MachinePool"},
 	}
+	out = append(out, controlPlaneKinds(s.clusters)...)
+	if s.survey != nil {
+		return out // the fleet is being read
+	}
 	for i := range s.fleet.clusters {
 		for _, o := range s.fleet.clusters[i].Owners {
 			gk := schema.FromAPIVersionAndKind(o.Ref.APIVersion, o.Ref.Kind).GroupKind()

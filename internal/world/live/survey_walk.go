@@ -14,7 +14,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -28,14 +27,14 @@ func (s *surveyor) visitAll(ctx context.Context) {
 	s.meanwhile.Wait()
 }
 
-// visitOthers makes the visits to kinds that the fleet is not put together from.
+// visitOthers makes the visits to kinds that have nothing to do with the fleet. What looks at the others may have to know
+// the whole fleet.
 func (s *surveyor) visitOthers(ctx context.Context) {
-	s.visitThose(ctx, func(v *visit) bool { return !ofFleet(v.mapping.GroupVersionKind.GroupKind()) })
-}
-
-// ofFleet tells whether a fleet may be put together from a kind.
-func ofFleet(gk schema.GroupKind) bool {
-	return gk.Group == controlPlaneGroup || gk.Group == capiGroup && slices.Contains([]string{"Cluster", "Machine", "MachineDeployment", "MachinePool"}, gk.Kind)
+	fleet := s.ownerKinds()
+	s.visitThose(ctx, func(v *visit) bool {
+		gk := v.mapping.GroupVersionKind.GroupKind()
+		return gk.Group != capiGroup && !slices.Contains(fleet, gk)
+	})
 }
 
 func (s *surveyor) visitThose(ctx context.Context, which func(*visit) bool) {
@@ -127,10 +126,10 @@ func (s *surveyor) show(v *visit, batch leanBatch) {
 	s.shown = nil
 }
 
-// guest returns the visit to a resource that a list of the fleet can serve as well; nil if there is none. Control planes of
-// other groups than the usual one are listed twice.
-func (r *round) guest(m *apimeta.RESTMapping, opts metav1.ListOptions) *visit {
-	if r.survey == nil || opts.LabelSelector != "" || !ofFleet(m.GroupVersionKind.GroupKind()) {
+// guest returns the visit to Machines that their list for the fleet can serve as well; nil if there is none. Nothing that
+// looks at them needs to know the fleet.
+func (r *round) guest(m *apimeta.RESTMapping) *visit {
+	if r.survey == nil {
 		return nil
 	}
 	return r.survey.visits[m.Resource]
