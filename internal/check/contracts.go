@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -63,19 +64,19 @@ func (s speaker) judge(core speaker) []v1alpha1.Finding {
 	if !overlap(s.contracts, core.contracts) {
 		return []v1alpha1.Finding{block(
 			fmt.Sprintf("Provider %s speaks %s, and core provider %s works with %s only: %s",
-				s.named(), list("contract", s.contracts), core.version, strings.Join(core.contracts, ", "), s.published(core.contracts)),
+				s.named(), phrase.Named("contract", s.contracts), core.version, strings.Join(core.contracts, ", "), s.published(core.contracts)),
 			s.remedy(core), s.refs...)}
 	}
 	if !slices.Contains(s.contracts, core.contracts[0]) {
 		return []v1alpha1.Finding{warn(
-			fmt.Sprintf("Provider %s speaks %s; core provider %s speaks %s and still works with it", s.named(), list("contract", s.contracts), core.version, core.contracts[0]),
+			fmt.Sprintf("Provider %s speaks %s; core provider %s speaks %s and still works with it", s.named(), phrase.Named("contract", s.contracts), core.version, core.contracts[0]),
 			fmt.Sprintf("plan its move to a version that speaks %s: a later core provider will not know %s", core.contracts[0], strings.Join(s.contracts, ", ")), s.refs...)}
 	}
 	var out []v1alpha1.Finding
 	for _, crd := range s.crds {
 		if len(crd.contracts) > 0 && !overlap(crd.contracts, core.contracts) {
 			out = append(out, warn(
-				fmt.Sprintf("CRD %s of provider %s is labelled for %s only, which core provider %s does not work with", crd.name, s.named(), list("contract", crd.contracts), core.version),
+				fmt.Sprintf("CRD %s of provider %s is labelled for %s only, which core provider %s does not work with", crd.name, s.named(), phrase.Named("contract", crd.contracts), core.version),
 				fmt.Sprintf("see whether any cluster uses it: kubectl get %s -A", crd.name)))
 		}
 	}
@@ -121,12 +122,4 @@ func (s speaker) remedy(core speaker) string {
 
 func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(c string) bool { return slices.Contains(b, c) })
-}
-
-// list writes "contract a" or "contracts a, b".
-func list(noun string, names []string) string {
-	if len(names) == 1 {
-		return noun + " " + names[0]
-	}
-	return noun + "s " + strings.Join(names, ", ")
 }

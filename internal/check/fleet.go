@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -97,7 +98,7 @@ func (m *movement) owner(r world.Rollout) {
 func resizing(r world.Rollout) []string {
 	var out []string
 	if r.Desired != nil && r.Current != nil && *r.Desired != *r.Current && !r.Elsewhere {
-		out = append(out, fmt.Sprintf("%d of %s", *r.Current, machines(*r.Desired)))
+		out = append(out, fmt.Sprintf("%d of %s", *r.Current, phrase.Count(*r.Desired, "Machine")))
 	}
 	for _, d := range r.Doing {
 		if d.Type != "RollingOut" {
@@ -111,10 +112,10 @@ func resizing(r world.Rollout) []string {
 func replacement(r world.Rollout) []string {
 	var out []string
 	if r.UpToDate != nil && r.Current != nil && *r.UpToDate < *r.Current {
-		out = append(out, fmt.Sprintf("%d of %s up to date", *r.UpToDate, machines(*r.Current)))
+		out = append(out, fmt.Sprintf("%d of %s up to date", *r.UpToDate, phrase.Count(*r.Current, "Machine")))
 	}
 	if n := len(r.ActiveSets); n > 1 {
-		out = append(out, fmt.Sprintf("Machines in %d MachineSets (%s)", n, join(r.ActiveSets)))
+		out = append(out, fmt.Sprintf("Machines in %d MachineSets (%s)", n, phrase.Some(r.ActiveSets)))
 	}
 	for _, d := range r.Doing {
 		if d.Type == "RollingOut" {
@@ -150,7 +151,7 @@ func (m *movement) machines(all []world.MachineState) {
 		word  string
 	}{{going, "being deleted"}, {coming, "being provisioned"}} {
 		if len(part.names) > 0 {
-			m.moving = append(m.moving, fmt.Sprintf("%s %s (%s)", machines(int64(len(part.names))), part.word, join(part.names)))
+			m.moving = append(m.moving, fmt.Sprintf("%s %s (%s)", phrase.Count(len(part.names), "Machine"), part.word, phrase.Some(part.names)))
 		}
 	}
 }
@@ -182,22 +183,6 @@ func (m *movement) findings() []v1alpha1.Finding {
 
 func fleetCluster(c *world.Cluster) world.Ref {
 	return world.Ref{APIVersion: "cluster.x-k8s.io", Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
-}
-
-func machines(n int64) string {
-	if n == 1 {
-		return "1 Machine"
-	}
-	return fmt.Sprintf("%d Machines", n)
-}
-
-// join lists up to three names and how many more there are.
-func join(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func clustersAnswer() Check {
@@ -255,7 +240,7 @@ func LatentPairs(w *world.World) []v1alpha1.Finding {
 		}
 		out = append(out, block(
 			fmt.Sprintf("%s of cluster %s replaces %s at its next change: it differs from MachineSet %s in %s",
-				p.Deployment, p.Cluster, machines(p.Machines), p.Newest.Name, strings.Join(p.Differs, ", ")),
+				p.Deployment, p.Cluster, phrase.Count(p.Machines, "Machine"), p.Newest.Name, strings.Join(p.Differs, ", ")),
 			fmt.Sprintf("compare them: kubectl get -n %s machinedeployment/%s machineset/%s -o yaml; then take the change back, or let the pool roll at a time of your choice",
 				p.Deployment.Namespace, p.Deployment.Name, p.Newest.Name),
 			p.Deployment, p.Newest))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/knowledge"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -69,7 +70,7 @@ func riskSummary(r knowledge.Risk) string {
 		with = append(with, r.Component+" "+r.Version)
 	}
 	if len(r.Clusters) > 0 {
-		with = append(with, fmt.Sprintf("Kubernetes %s of %s", r.Kubernetes, some(prefixed("cluster ", r.Clusters))))
+		with = append(with, fmt.Sprintf("Kubernetes %s of %s", r.Kubernetes, phrase.Some(prefixed("cluster ", r.Clusters))))
 	}
 	if r.Management != "" {
 		with = append(with, fmt.Sprintf("Kubernetes %s of the management cluster", r.Management))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/version"
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -72,7 +73,7 @@ func outside(all []limit, have string, whose []string) []v1alpha1.Finding {
 	}
 	v, err := version.Parse(have)
 	if err != nil {
-		return []v1alpha1.Finding{unknown(fmt.Sprintf("The Kubernetes version of %s can't be read: %v", some(whose), err), "look at the cluster's version")}
+		return []v1alpha1.Finding{unknown(fmt.Sprintf("The Kubernetes version of %s can't be read: %v", phrase.Some(whose), err), "look at the cluster's version")}
 	}
 	low := slices.DeleteFunc(slices.Clone(all), func(l limit) bool { return !l.limits.Below(v) })
 	high := slices.DeleteFunc(slices.Clone(all), func(l limit) bool { return l.limits.Below(v) || l.limits.Contains(v) })
@@ -81,12 +82,12 @@ func outside(all []limit, have string, whose []string) []v1alpha1.Finding {
 	var out []v1alpha1.Finding
 	if len(low) > 0 {
 		out = append(out, block(
-			fmt.Sprintf("Kubernetes %s of %s is too old for %s, which needs at least %s%s", have, some(whose), low[0].who, low[0].limits.Min(), besides(low[1:])),
+			fmt.Sprintf("Kubernetes %s of %s is too old for %s, which needs at least %s%s", have, phrase.Some(whose), low[0].who, low[0].limits.Min(), besides(low[1:])),
 			fmt.Sprintf("move it to Kubernetes %s or higher first, or choose another release", low[0].limits.Min())))
 	}
 	if len(high) > 0 {
 		out = append(out, block(
-			fmt.Sprintf("Kubernetes %s of %s is too new for %s, which supports %s%s", have, some(whose), high[0].who, high[0].limits, besides(high[1:])),
+			fmt.Sprintf("Kubernetes %s of %s is too new for %s, which supports %s%s", have, phrase.Some(whose), high[0].who, high[0].limits, besides(high[1:])),
 			fmt.Sprintf("choose a release that supports Kubernetes %s", have)))
 	}
 	return out
@@ -142,15 +143,4 @@ func byVersion(w *world.World) []versionGroup {
 
 func clusterReference(w *world.World, c *world.Cluster) v1alpha1.ObjectReference {
 	return v1alpha1.ObjectReference{APIVersion: w.Management.ClusterAPIVersion, Kind: "Cluster", Namespace: c.Namespace, Name: c.Name}
-}
-
-// namedAtMost is how many names a sentence has before it only counts.
-const namedAtMost = 3
-
-// some names the first few and counts the rest.
-func some(names []string) string {
-	if len(names) <= namedAtMost {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAtMost], ", "), len(names)-namedAtMost)
 }

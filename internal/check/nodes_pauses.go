@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -201,12 +202,7 @@ func called(w *world.World, t *Target) []v1alpha1.Finding {
 	return out
 }
 
-// few names up to three and says how many more there are.
+// few names some clusters.
 func few(names []string) string {
-	const most = 3
-	noun := plural(len(names), "cluster ", "clusters ")
-	if len(names) <= most {
-		return noun + strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s%s and %d more", noun, strings.Join(names[:most], ", "), len(names)-most)
+	return plural(len(names), "cluster ", "clusters ") + phrase.Some(names)
 }

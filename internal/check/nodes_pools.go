@@ -68,27 +68,25 @@ func poolBehind() Check {
 		Fix:     "Write the wanted version into what the pool's bootstrap reference or image names, as a new object, and refer to that.",
 		Sources: []string{"https://github.com/k0rdent/k0rdent/issues/15", "https://github.com/k0rdent/kcm/issues/1389"},
 		Needs:   []world.Topic{world.TopicNodes},
-		Run: func(w *world.World, t *Target) []v1alpha1.Finding {
+		Run: eachCluster(func(c *world.NodeCluster, t *Target) []v1alpha1.Finding {
 			judge := block
 			if t.Bundle != nil {
 				judge = warn // a release moves no nodes
 			}
 			var out []v1alpha1.Finding
-			for _, c := range meant(w, t) {
-				if cp := c.ControlPlane; cp != nil && cp.Counts.Settled() && !cp.Moving() {
-					if words := nodesBehind("control plane", cp.Ref, cp.Version, cp.Nodes); words != "" {
-						out = append(out, judge(words+" in cluster "+c.Key(), behindRemedy(cp.Ref, nil), cp.Ref))
-					}
+			if cp := c.ControlPlane; cp != nil && cp.Counts.Settled() && !cp.Moving() {
+				if words := nodesBehind("control plane", cp.Ref, cp.Version, cp.Nodes); words != "" {
+					out = append(out, judge(words+" in cluster "+c.Key(), behindRemedy(cp.Ref, nil), cp.Ref))
 				}
-				for i := range c.Pools {
-					p := &c.Pools[i]
-					if words := Behind(p); words != "" {
-						out = append(out, judge(words+" in cluster "+c.Key(), behindRemedy(p.Ref, p), p.Ref))
-					}
+			}
+			for i := range c.Pools {
+				p := &c.Pools[i]
+				if words := Behind(p); words != "" {
+					out = append(out, judge(words+" in cluster "+c.Key(), behindRemedy(p.Ref, p), p.Ref))
 				}
 			}
 			return out
-		},
+		}),
 	}
 }
 

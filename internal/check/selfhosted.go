@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/knowledge"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/version"
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -110,7 +111,7 @@ func planeDiffers(m managingCluster, r world.Rollout) []string {
 	var out []string
 	if from := slices.Sorted(maps.Values(m.host.Clones)); len(from) > 0 {
 		out = append(out, fmt.Sprintf("%s wants infrastructure from %s, and %s made from %s",
-			r.Owner, r.Infrastructure.Name, areOf(len(from)), join(slices.Compact(from))))
+			r.Owner, r.Infrastructure.Name, areOf(len(from)), phrase.Some(slices.Compact(from))))
 	}
 	old := 0
 	for _, machine := range m.cluster.Machines {

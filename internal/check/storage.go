@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -88,7 +89,7 @@ func (k movingKind) title() string {
 func (k movingKind) dropped(t *Target) []v1alpha1.Finding {
 	drop := strings.Join(k.Drop(), ", ")
 	target := k.Live.Target(k.Next)
-	what := fmt.Sprintf("%s drops %s, in which some of its %s may be stored", k.title(), drop, objects(k.Objects))
+	what := fmt.Sprintf("%s drops %s, in which some of its %s may be stored", k.title(), drop, phrase.Count(k.Objects, "object"))
 	switch {
 	case target == "":
 		return []v1alpha1.Finding{block(fmt.Sprintf("%s; they can't be migrated, as the CRD has no version of before (%s)", what, strings.Join(k.Live.Names(), ", ")),
@@ -146,13 +147,6 @@ func edit(resource string, o world.Ref) string {
 	return fmt.Sprintf("kubectl edit %s -n %s %s", resource, o.Namespace, o.Name)
 }
 
-func objects(n int64) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
-}
-
 func fitting() Check {
 	return Check{
 		ID: "CAP-CRD-SCHEMA", Waivable: true,
@@ -193,11 +187,11 @@ func (k movingKind) unfit() []v1alpha1.Finding {
 	if n := k.Already.Count; n > 0 {
 		o := k.Already.First[0]
 		out = append(out, warn(fmt.Sprintf("%s of %s satisfy neither the live CRD nor that of %s %s, %s for example: %s: %s",
-			objects(n), k.Next.Name, k.component.Name, k.component.To, o.Object, o.Path, o.Rule), edit(k.Next.Name, o.Object), o.Object))
+			phrase.Count(n, "object"), k.Next.Name, k.component.Name, k.component.To, o.Object, o.Path, o.Rule), edit(k.Next.Name, o.Object), o.Object))
 	}
 	if k.Objects > 0 && k.JudgedAt == "" {
 		out = append(out, unknown(fmt.Sprintf("The %s of %s can't be judged by the schema of %s %s: they have to be converted by a webhook that does not run yet",
-			objects(k.Objects), k.Next.Name, k.component.Name, k.component.To),
+			phrase.Count(k.Objects, "object"), k.Next.Name, k.component.Name, k.component.To),
 			fmt.Sprintf("upgrade to a version of %s first whose CRD has one of %s", k.component.Name, strings.Join(k.Live.Served(), ", ")), k.ref))
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -70,7 +71,7 @@ func outdated(w *world.World) []v1alpha1.Finding {
 				continue
 			}
 			out = append(out, block(
-				fmt.Sprintf("%s of cluster %s replaces %s (%s): %s", r.Owner, c.Key(), machines(int64(len(names))), join(names), strings.Join(why, "; ")),
+				fmt.Sprintf("%s of cluster %s replaces %s (%s): %s", r.Owner, c.Key(), phrase.Count(len(names), "Machine"), phrase.Some(names), strings.Join(why, "; ")),
 				fmt.Sprintf("see whether that was asked for: kubectl describe machines -n %s -l cluster.x-k8s.io/cluster-name=%s", c.Namespace, c.Name), r.Owner))
 		}
 	}

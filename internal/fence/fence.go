@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -156,7 +157,7 @@ func templates(res *Result, cur *world.Cluster, old, now map[world.Ref]world.Own
 			continue
 		}
 		v := Violation{Cluster: clusterRef(cur), Owner: is.Ref}
-		v.Message = fmt.Sprintf("%s of cluster %s changed %s", ref, cur.Key(), join(append(template, config...)))
+		v.Message = fmt.Sprintf("%s of cluster %s changed %s", ref, cur.Key(), phrase.Some(append(template, config...)))
 		if len(template) == 0 && cur.HeldFor == "" {
 			pending = append(pending, v)
 			continue

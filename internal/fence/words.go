@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -127,7 +128,7 @@ func describe(c *change, owner world.Ref, cluster string, changed []string) stri
 	}
 	b.WriteString(" although nobody asked for it")
 	if len(changed) > 0 {
-		b.WriteString(": " + join(changed))
+		b.WriteString(": " + phrase.Some(changed))
 	}
 	return b.String()
 }
@@ -138,14 +139,5 @@ func names(ms []world.Machine) string {
 		out = append(out, m.Name)
 	}
 	slices.Sort(out)
-	return join(out)
-}
-
-// join lists up to three items and how many more there are.
-func join(items []string) string {
-	const most = 3
-	if len(items) <= most {
-		return strings.Join(items, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(items[:most], ", "), len(items)-most)
+	return phrase.Some(out)
 }

@@ -166,9 +166,6 @@ func LastCompleted(past []v1alpha1.Upgrade) *v1alpha1.Upgrade {
 	return nil
 }
 
-// NothingToDo tells that every component is at its target.
-func NothingToDo(spec *v1alpha1.PlanSpec) bool { return len(spec.Steps) == 0 }
-
 // Resets returns the settings that an upgrade of each component resets.
 func Resets(in Input) (map[string][]settings.Change, error) {
 	out := map[string][]settings.Change{}

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
@@ -55,7 +55,7 @@ func checkVariables(c v1alpha1.Component, raw []byte, used map[string]*string) e
 		}
 	}
 	if len(missing) > 0 {
-		p := problem.Blocked(ReasonMissingVariable, "component %q needs a value for %s", c.Name, plural("variable", missing)).
+		p := problem.Blocked(ReasonMissingVariable, "component %q needs a value for %s", c.Name, phrase.Named("variable", missing)).
 			WithRemedy("set it under variables of the component; the environment is not looked at")
 		p.Where = findLine(c, raw, func(line []byte) bool { return bytes.Contains(line, []byte("${"+missing[0])) })
 		return p
@@ -98,12 +98,4 @@ func findLine(c v1alpha1.Component, raw []byte, match func([]byte) bool) string 
 		}
 	}
 	return Describe(c.Source)
-}
-
-// plural writes "variable A" or "variables A, B".
-func plural(noun string, names []string) string {
-	if len(names) == 1 {
-		return noun + " " + names[0]
-	}
-	return noun + "s " + strings.Join(names, ", ")
 }

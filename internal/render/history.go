@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
 // History shows all runs, newest first.
@@ -79,7 +80,7 @@ func (d *History) Text(s Style) string {
 			t.note(fmt.Sprintf("stopped by %s: %s", st.Reason, st.Message))
 		}
 	}
-	return fmt.Sprintf("%s, the last one %s\n\n%s", count(len(d.Runs), "run"), last.Word(), t) + nextLine(s, d.next(last))
+	return fmt.Sprintf("%s, the last one %s\n\n%s", phrase.Count(len(d.Runs), "run"), last.Word(), t) + nextLine(s, d.next(last))
 }
 
 func (d *History) next(last Result) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/operation"
+	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
 // NodePlan shows whether nodes could be rolled.
@@ -91,7 +92,7 @@ func (d *NodePlan) Text(s Style) string {
 }
 
 func (d *NodePlan) assessment(s Style) string {
-	where := count(len(d.Draft.Clusters), "cluster")
+	where := phrase.Count(len(d.Draft.Clusters), "cluster")
 	owners, machines := 0, int64(0)
 	for _, st := range d.Draft.Stages {
 		owners += len(st.Moves)
@@ -105,11 +106,11 @@ func (d *NodePlan) assessment(s Style) string {
 	}
 	switch {
 	case len(d.Blocking) > 0:
-		return s.bad("Blocked:") + " " + count(len(d.Blocking), "finding") + " against rolling nodes" + to
+		return s.bad("Blocked:") + " " + phrase.Count(len(d.Blocking), "finding") + " against rolling nodes" + to
 	case owners == 0 && d.Draft.Ask.Version != "":
 		return s.good("Nothing to do:") + fmt.Sprintf(" all of %s is at %s", where, d.Draft.Ask.Version)
 	case owners == 0:
 		return s.good("Nothing to do:") + fmt.Sprintf(" no pool in %s", where)
 	}
-	return s.good("Possible:") + fmt.Sprintf(" %s of %s in %s could be rolled%s", count(int(machines), "Machine"), count(owners, "owner"), where, to)
+	return s.good("Possible:") + fmt.Sprintf(" %s of %s in %s could be rolled%s", phrase.Count(int(machines), "Machine"), phrase.Count(owners, "owner"), where, to)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/diff"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -102,9 +103,9 @@ func (d *Plan) assessment(s Style) string {
 	case d.Refusal != "":
 		return s.bad("Can't start:") + " " + d.Refusal
 	case len(d.Spec.Steps) == 0:
-		return s.good("Nothing to do:") + fmt.Sprintf(" all %s are at %s", count(all, "component"), d.Spec.Release.Version)
+		return s.good("Nothing to do:") + fmt.Sprintf(" all %s are at %s", phrase.Count(all, "component"), d.Spec.Release.Version)
 	}
-	return s.good("Ready:") + fmt.Sprintf(" %d of %s move, %s", moved, count(all, "component"), d.machines())
+	return s.good("Ready:") + fmt.Sprintf(" %d of %s move, %s", moved, phrase.Count(all, "component"), d.machines())
 }
 
 func (d *Plan) machines() string {
@@ -125,7 +126,7 @@ func (d *Plan) target() string {
 		line += ", from " + base.PlatformVersion
 	}
 	return line + fmt.Sprintf(" · Kubernetes %s · %s, %s", base.KubernetesVersion,
-		count(int(base.Clusters), "cluster"), count(int(base.Machines), "Machine"))
+		phrase.Count(int(base.Clusters), "cluster"), phrase.Count(int(base.Machines), "Machine"))
 }
 
 func (d *Plan) components() string {
@@ -253,7 +254,7 @@ func verdict(s Style, v v1alpha1.Verdict) string {
 func (d *Plan) forecast() string {
 	var b strings.Builder
 	f := d.Spec.Forecast
-	fmt.Fprintf(&b, "\nForecast\n  %s, about %s (%s)\n", count(len(d.Spec.Steps), "step"), span(f.Duration.Duration), f.Basis)
+	fmt.Fprintf(&b, "\nForecast\n  %s, about %s (%s)\n", phrase.Count(len(d.Spec.Steps), "step"), span(f.Duration.Duration), f.Basis)
 	fmt.Fprintf(&b, "  Machines replaced: %d\n", f.MachinesReplaced)
 	if len(f.Gaps) == 0 {
 		b.WriteString("  Without a running controller: no component at any time\n")
@@ -283,7 +284,7 @@ func (d *Plan) differences(s Style) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nDifferences of %s\n", count(len(d.Diff), "object"))
+	fmt.Fprintf(&b, "\nDifferences of %s\n", phrase.Count(len(d.Diff), "object"))
 	for _, e := range d.Diff {
 		fmt.Fprintf(&b, "\n%s\n", s.strong(fmt.Sprintf("# %s: %s %s", e.Component, strings.ToLower(string(e.Kind)), e.Object)))
 		for line := range strings.Lines(e.Text) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/event"
+	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
 // frame is how often a live progress is redrawn.
@@ -116,7 +117,7 @@ func (p *live) picture() (permanent, block []string) {
 	p.turn++
 	now := p.o.Clock.Now()
 	spinner := string([]rune(`|/-\`)[p.turn%4])
-	block = append(block, fmt.Sprintf("%s %s: %d of %s, %s", spinner, p.o.Title, p.done, count(p.total, "step"), span(now.Sub(p.o.Started).Truncate(time.Second))))
+	block = append(block, fmt.Sprintf("%s %s: %d of %s, %s", spinner, p.o.Title, p.done, phrase.Count(p.total, "step"), span(now.Sub(p.o.Started).Truncate(time.Second))))
 	for _, s := range p.active {
 		block = append(block, fmt.Sprintf("  now    %s, %s", s.Summary, span(now.Sub(s.At).Truncate(time.Second))))
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -107,9 +108,9 @@ func (d *Status) between() bool { return d.Last != nil && ResultOf(d.Last) != Re
 
 func (d *Status) progress() string {
 	if d.Plan == nil {
-		return count(stepsDone(d.Open), "step") + " done"
+		return phrase.Count(stepsDone(d.Open), "step") + " done"
 	}
-	return fmt.Sprintf("%d of %s done", stepsDone(d.Open), count(len(d.Plan.Steps), "step"))
+	return fmt.Sprintf("%d of %s done", stepsDone(d.Open), phrase.Count(len(d.Plan.Steps), "step"))
 }
 
 func (d *Status) next() string {
@@ -226,7 +227,7 @@ func (d *Status) management(s Style) string {
 	var b strings.Builder
 	m := d.World.Management
 	clusters, machines := fleetSize(d.World)
-	fmt.Fprintf(&b, "Kubernetes %s · %s, %s\n\n", m.KubernetesVersion, count(clusters, "cluster"), count(machines, "Machine"))
+	fmt.Fprintf(&b, "Kubernetes %s · %s, %s\n\n", m.KubernetesVersion, phrase.Count(clusters, "cluster"), phrase.Count(machines, "Machine"))
 	if d.World.FleetError != "" {
 		fmt.Fprintf(&b, "The fleet is as of %s: %s\n\n", moment(d.World.FleetAt), d.World.FleetError)
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
 // Summary says what an upgrade came to.
@@ -131,7 +132,7 @@ func (d *Summary) Text(s Style) string {
 func (d *Summary) assessment(s Style) string {
 	to := d.Plan.Release.Version
 	if d.Run == nil {
-		return s.good("Already at "+to+", nothing to do") + fmt.Sprintf(": all %s are at their target\n", count(len(d.Plan.Components), "component"))
+		return s.good("Already at "+to+", nothing to do") + fmt.Sprintf(": all %s are at their target\n", phrase.Count(len(d.Plan.Components), "component"))
 	}
 	done, all := 0, moves(d.Plan)
 	for _, c := range all {
@@ -142,9 +143,9 @@ func (d *Summary) assessment(s Style) string {
 	length := span(took(d.Run, d.Now))
 	switch r := ResultOf(d.Run); r {
 	case ResultCompleted:
-		return s.good("Done:") + fmt.Sprintf(" at %s after %s, %s moved\n", to, length, count(done, "component"))
+		return s.good("Done:") + fmt.Sprintf(" at %s after %s, %s moved\n", to, length, phrase.Count(done, "component"))
 	default:
-		return s.warn(string(r)+":") + fmt.Sprintf(" %d of %s moved to %s, after %s\n", done, count(len(all), "component"), to, length)
+		return s.warn(string(r)+":") + fmt.Sprintf(" %d of %s moved to %s, after %s\n", done, phrase.Count(len(all), "component"), to, length)
 	}
 }
 

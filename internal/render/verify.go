@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
 // Verification shows what was found when nothing was to be changed.
@@ -54,14 +55,14 @@ func (d *Verification) Text(s Style) string {
 	var b strings.Builder
 	switch {
 	case len(d.Blocking) > 0:
-		fmt.Fprintf(&b, "%s %s\n", s.bad("Needs a decision:"), count(len(d.Blocking), "finding"))
+		fmt.Fprintf(&b, "%s %s\n", s.bad("Needs a decision:"), phrase.Count(len(d.Blocking), "finding"))
 	case d.Components == 0:
 		b.WriteString(s.good("Verified:") + " nothing would replace a Machine\n")
 	default:
 		fmt.Fprintf(&b, "%s %s at %s as the run left them and at work, and nothing would replace a Machine\n",
-			s.good("Verified:"), count(d.Components, "component"), d.Run.Spec.To)
+			s.good("Verified:"), phrase.Count(d.Components, "component"), d.Run.Spec.To)
 	}
-	fmt.Fprintf(&b, "Looked at %s, %s, %s\n", count(d.Components, "component"), count(d.Clusters, "cluster"), count(d.Machines, "Machine"))
+	fmt.Fprintf(&b, "Looked at %s, %s, %s\n", phrase.Count(d.Components, "component"), phrase.Count(d.Clusters, "cluster"), phrase.Count(d.Machines, "Machine"))
 	if d.Note != "" {
 		b.WriteString("Note: " + d.Note + "\n")
 	}

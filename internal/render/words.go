@@ -9,14 +9,6 @@ import (
 	"time"
 )
 
-// count says how many: "1 step", "3 steps".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // span says how long: "320 ms", "3.1 s", "31 s", "2 min 5 s", "1 h 3 min".
 func span(d time.Duration) string {
 	switch {

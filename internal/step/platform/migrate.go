@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/step"
 	"github.com/capstan-dev/capstan/internal/storage"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -45,7 +46,7 @@ func migrateSummary(c v1alpha1.PlannedComponent) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("Migrate %s of %s", count(int(objects), "stored object"), names[0])
+	text := fmt.Sprintf("Migrate %s of %s", phrase.Count(int(objects), "stored object"), names[0])
 	if more := len(names) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

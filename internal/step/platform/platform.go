@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/step"
 )
 
@@ -120,7 +121,7 @@ func (ch *chain) definitions(p parts) {
 		ch.add("migrate", migrateSummary(c), func(b base) step.Step { return &migrate{base: b, resources: c.Migrate} })
 	}
 	if len(p.crds) > 0 {
-		ch.add("crds", fmt.Sprintf("Apply %s of %s %s", count(len(p.crds), "CRD"), c.Name, c.To), func(b base) step.Step {
+		ch.add("crds", fmt.Sprintf("Apply %s of %s %s", phrase.Count(len(p.crds), "CRD"), c.Name, c.To), func(b base) step.Step {
 			return newCRDs(b, p.crds, c.TwoPhase)
 		})
 	}
@@ -146,7 +147,7 @@ func (ch *chain) controllers(p parts) {
 		})
 	}
 	if len(c.TwoPhase) > 0 {
-		ch.add("storage", fmt.Sprintf("Give %s of %s their final form", count(len(c.TwoPhase), "CRD"), c.Name), func(b base) step.Step {
+		ch.add("storage", fmt.Sprintf("Give %s of %s their final form", phrase.Count(len(c.TwoPhase), "CRD"), c.Name), func(b base) step.Step {
 			return &objectSet{base: b, objects: named(p.crds, c.TwoPhase)}
 		})
 	}
@@ -156,7 +157,7 @@ func (ch *chain) controllers(p parts) {
 func (ch *chain) closing(p parts) {
 	c := ch.component
 	if len(c.Prune) > 0 {
-		ch.add("prune", fmt.Sprintf("Remove %s that %s %s no longer has", count(len(c.Prune), "object"), c.Name, c.To), func(b base) step.Step {
+		ch.add("prune", fmt.Sprintf("Remove %s that %s %s no longer has", phrase.Count(len(c.Prune), "object"), c.Name, c.To), func(b base) step.Step {
 			return &prune{base: b, refs: c.Prune}
 		})
 	}
@@ -170,14 +171,6 @@ func (ch *chain) closing(p parts) {
 			return &objectSet{base: b, objects: []*unstructured.Unstructured{InventoryEntry(*c.Provider, c.To)}}
 		})
 	}
-}
-
-// count says how many there are, in the singular where that is right.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // base is what all steps of this package have in common.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/diagnose"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -176,7 +177,7 @@ func probedHealth(i int, o world.Object, hooks []hook, at []int, results []callR
 	}
 	h.Progress = progress(own, ok, total)
 	if !h.OK && h.Message == "" {
-		h.Message = fmt.Sprintf("%s: %d of %s; %s", o.Ref, total-ok, count(total, "webhook")+" silent", causes[0].Message)
+		h.Message = fmt.Sprintf("%s: %d of %s; %s", o.Ref, total-ok, phrase.Count(total, "webhook")+" silent", causes[0].Message)
 	}
 	return &h
 }

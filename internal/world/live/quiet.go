@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -44,16 +45,9 @@ func (r *round) observeQuiet(ctx context.Context, t *task) error {
 func quietMessage(ref world.Ref, pods int, asked bool) string {
 	switch {
 	case !asked:
-		return fmt.Sprintf("%s is not scaled to 0; it has %s", ref, count(pods, "Pod"))
+		return fmt.Sprintf("%s is not scaled to 0; it has %s", ref, phrase.Count(pods, "Pod"))
 	case pods > 0:
-		return fmt.Sprintf("%s still has %s", ref, count(pods, "Pod"))
+		return fmt.Sprintf("%s still has %s", ref, phrase.Count(pods, "Pod"))
 	}
 	return ""
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

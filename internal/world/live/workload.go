@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/internal/diagnose"
+	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -88,11 +89,11 @@ func (r rollout) waitsFor() string {
 	case r.observed < r.generation:
 		return "its controller has yet to see the change"
 	case r.updated < r.desired:
-		return fmt.Sprintf("%d of %s of the new version", r.updated, count(int(r.desired), "Pod"))
+		return fmt.Sprintf("%d of %s of the new version", r.updated, phrase.Count(r.desired, "Pod"))
 	case r.total > r.updated:
-		return fmt.Sprintf("%s of the old version left", count(int(r.total-r.updated), "Pod"))
+		return fmt.Sprintf("%s of the old version left", phrase.Count(r.total-r.updated, "Pod"))
 	}
-	return fmt.Sprintf("%d of %s available", r.available, count(int(r.desired), "Pod"))
+	return fmt.Sprintf("%d of %s available", r.available, phrase.Count(r.desired, "Pod"))
 }
 
 // workloadOf reads a workload; nil for kinds of these groups that have no Pods of their own.
