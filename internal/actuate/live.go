@@ -37,7 +37,7 @@ type Live struct {
 	Client dynamic.Interface
 	// Mapper knows the kinds; it is reset when a kind is not known.
 	Mapper apimeta.ResettableRESTMapper
-	// Since turns on respect for repairs by hand: fields that a person set at or after it, and that the manifest would
+	// Since turns on respect for repairs by hand: fields that a person set after it, and that the manifest would
 	// change, are kept. Zero is off: then Capstan's content always wins.
 	Since time.Time
 	// Kept is told about each object that was applied with fields kept, each time, if set.

@@ -87,14 +87,15 @@ const (
 	label  = `{"f:metadata":{"f:labels":{"f:app":{}}}}`
 
 	before = "2026-05-01T11:59:59Z"
-	after  = "2026-05-01T12:00:00Z"
+	during = "2026-05-01T12:00:00Z"
+	after  = "2026-05-01T12:00:01Z"
 )
 
 func TestYield(t *testing.T) {
 	t.Parallel()
-	// Half a second into the second that managedFields records as "after".
+	// Half a second into the second that managedFields records as "during".
 	since := time.Date(2026, 5, 1, 12, 0, 0, 500e6, time.UTC)
-	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	at := time.Date(2026, 5, 1, 12, 0, 1, 0, time.UTC)
 	containers := `.spec.template.spec.containers[name="manager"]`
 
 	for name, tc := range map[string]struct {
@@ -108,6 +109,9 @@ func TestYield(t *testing.T) {
 		},
 		"an image set by hand before the stop is written over": {
 			managed: entry("kubectl-set", "Update", before, "", image),
+		},
+		"an image set by hand in the second of the stop is written over: it may have been set just before": {
+			managed: entry("kubectl-set", "Update", during, "", image),
 		},
 		"nothing yields while respect is off": {
 			managed: entry("kubectl-set", "Update", after, "", image), off: true,

@@ -27,14 +27,16 @@ type Kept struct {
 }
 
 // Yield returns what is to be applied when repairs by hand are respected: wanted without the fields that a person set to
-// something else in live at or after since. Nothing yields if since is zero or live is nil. Neither object is changed.
+// something else in live after since. Nothing yields if since is zero or live is nil. Neither object is changed.
 //
 //	wanted   image: v1.14.2      args: [--a]
 //	live     image: mirror/v1    args: [--a]     managed by kubectl-set, after since: image
 //	result   (no image)          args: [--a]     kept: image
 //
-// Times in managedFields are whole seconds of the API server's clock and belong to all fields of an entry: a person who
-// repaired one field after since keeps the fields that the same tool set before, unless Capstan has applied in between.
+// Times in managedFields are whole seconds of the API server's clock and belong to all fields of an entry. An entry of the
+// very second of since counts as earlier: what a person changed just before a run was in sight of its plan, and nobody
+// repairs what has not had a second to fail. A person who repaired one field after since keeps the fields that the same
+// tool set before, unless Capstan has applied in between.
 func Yield(wanted, live *unstructured.Unstructured, since time.Time) (*unstructured.Unstructured, []Kept, error) {
 	out := wanted.DeepCopy()
 	if since.IsZero() || live == nil {
@@ -94,12 +96,12 @@ func (o owner) at() time.Time {
 	return o.entry.Time.Time
 }
 
-// repairs tells whether the entry is a repair by hand since the given moment.
+// repairs tells whether the entry is a repair by hand after the given moment.
 func (o owner) repairs(since time.Time) bool {
 	if o.kind != world.ManagerPerson || o.entry.Subresource == "status" {
 		return false
 	}
-	return !o.at().Before(since.Truncate(time.Second))
+	return o.at().After(since)
 }
 
 func owners(obj *unstructured.Unstructured) ([]owner, error) {

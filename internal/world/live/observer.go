@@ -112,7 +112,7 @@ func New(o Options) (*Observer, error) {
 	}}, nil
 }
 
-// Respecting returns a view of the same Observer to which fields that a person set by hand at or after since are as
+// Respecting returns a view of the same Observer to which fields that a person set by hand after since are as
 // wanted. It compares what an Actuator with the same respect would apply, and shares everything that is remembered.
 func (o *Observer) Respecting(since time.Time) *Observer {
 	return &Observer{shared: o.shared, since: since}
