@@ -4,7 +4,6 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -29,7 +28,6 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/capstan-dev/capstan/internal/apitest"
-	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
@@ -257,9 +255,7 @@ type result struct {
 // capstan runs one command line in this process against the bed.
 func (b *bed) capstan(t *testing.T, args ...string) result {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code := cli.Run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", b.Kubeconfig))
-	return result{stdout: out.String(), stderr: errs.String(), code: code}
+	return command(t.Context(), b.Kubeconfig, args...)
 }
 
 // writes lists what Capstan has written so far.

@@ -4,15 +4,11 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,10 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/apitest"
-	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
@@ -98,7 +92,7 @@ func TestC24_KilledAtEveryWrite(t *testing.T) {
 
 // guillotine stands between Capstan and the API server, and lets nothing through any more behind a given write.
 type guillotine struct {
-	url string
+	kubeconfig string
 
 	mu     sync.Mutex
 	at     int
@@ -109,22 +103,10 @@ type guillotine struct {
 
 func guillotineFor(t *testing.T, b *bed) *guillotine {
 	t.Helper()
-	transport, err := rest.TransportFor(b.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(b.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := &guillotine{}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport,
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, proxy) }))
-	t.Cleanup(server.Close)
-	g.url = server.URL
+	g.kubeconfig = b.between(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+	})
 	return g
 }
 
@@ -163,12 +145,7 @@ func (g *guillotine) capstan(t *testing.T, at int, args ...string) result {
 	g.mu.Lock()
 	g.at, g.count, g.ended, g.cancel = at, 0, false, cancel
 	g.mu.Unlock()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	file(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\n"+
-		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n", g.url))
-	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", kubeconfig))
-	return result{stdout: out.String(), stderr: errs.String(), code: code}
+	return command(ctx, g.kubeconfig, args...)
 }
 
 // open tells whether a run to a version is on record that has not ended.

@@ -98,7 +98,7 @@ func TestC70_StopAndAbortPutItBack(t *testing.T) {
 	got := make(chan result, 1)
 	ctx, interrupt := context.WithTimeout(t.Context(), 15*time.Second)
 	defer interrupt()
-	go func() { got <- b.capstanIn(ctx, "upgrade", stuck(t), "--yes", "--stall-limit", "5m") }()
+	go func() { got <- command(ctx, b.Kubeconfig, "upgrade", stuck(t), "--yes", "--stall-limit", "5m") }()
 	b.until(t, "the cluster is paused", func(context.Context) (bool, error) { return b.pausing(t, "self")["held-for"] == true, nil }) //nolint:contextcheck // the helper has the test's own
 	interrupt()
 	<-got

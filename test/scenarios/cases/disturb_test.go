@@ -4,17 +4,13 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,10 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/apitest"
-	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/problem"
 )
 
@@ -52,7 +46,7 @@ const (
 
 // disturber stands between Capstan and the API server. Which request meets what depends on the seed alone.
 type disturber struct {
-	url string
+	kubeconfig string
 
 	mu    sync.Mutex
 	rand  *rand.Rand
@@ -64,23 +58,8 @@ type disturber struct {
 
 func disturb(t *testing.T, b *bed, seed uint64) *disturber {
 	t.Helper()
-	transport, err := rest.TransportFor(b.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(b.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := &disturber{rand: rand.New(rand.NewPCG(seed, 0)), met: map[disturbance]int{}} //nolint:gosec // to be repeatable
-	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:    transport,
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	server := httptest.NewServer(d.wrap(proxy))
-	t.Cleanup(server.Close)
-	d.url = server.URL
+	d.kubeconfig = b.between(t, d.wrap)
 	return d
 }
 
@@ -154,12 +133,7 @@ func (d *disturber) capstan(t *testing.T, args ...string) result {
 	d.mu.Lock()
 	d.kill = cancel
 	d.mu.Unlock()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	file(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\n"+
-		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n", d.url))
-	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", kubeconfig))
-	return result{stdout: out.String(), stderr: errs.String(), code: code}
+	return command(ctx, d.kubeconfig, args...)
 }
 
 // TestDisturbances upgrades a small platform while requests are refused, cut, slowed and answered in vain, and the process

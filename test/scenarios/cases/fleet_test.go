@@ -4,8 +4,6 @@
 package cases
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -13,8 +11,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/capstan-dev/capstan/internal/cli"
 )
 
 // A workload cluster of these tests is a Cluster "name" in namespace fleet, with a KubeadmControlPlane name-cp of three
@@ -144,11 +140,4 @@ func (b *bed) ownKubeconfig(t *testing.T, cluster string) string {
 
 func deployments() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-}
-
-// capstanIn is capstan with an end: a signal would cancel ctx.
-func (b *bed) capstanIn(ctx context.Context, args ...string) result {
-	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", b.Kubeconfig))
-	return result{stdout: out.String(), stderr: errs.String(), code: code}
 }

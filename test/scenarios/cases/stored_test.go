@@ -4,15 +4,10 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-
-	"github.com/capstan-dev/capstan/internal/cli"
 )
 
 // ver is one version of a CRD under test.
@@ -140,38 +132,21 @@ func (k *killer) count(r *http.Request) bool {
 // capstanKilled runs a command line that is killed at its n-th write of a resource.
 func (b *bed) capstanKilled(t *testing.T, resource string, n int, args ...string) result {
 	t.Helper()
-	transport, err := rest.TransportFor(b.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(b.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	k := &killer{resource: resource, left: n, kill: cancel}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:    transport,
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if k.count(r) {
-			k.kill()
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	file(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\n"+
-		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n", server.URL))
-	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append(args, "--kubeconfig", kubeconfig))
+	r := command(ctx, b.between(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if k.count(r) {
+				k.kill()
+			}
+			next.ServeHTTP(w, r)
+		})
+	}), args...)
 	if ctx.Err() == nil {
-		t.Fatalf("Capstan was not killed\nstdout:\n%s\nstderr:\n%s", out.String(), errs.String())
+		t.Fatalf("Capstan was not killed\nstdout:\n%s\nstderr:\n%s", r.stdout, r.stderr)
 	}
-	return result{stdout: out.String(), stderr: errs.String(), code: code}
+	return r
 }
 
 // denies tells whether an object can't be written as it is.
