@@ -190,14 +190,19 @@ func upToDate(u *unstructured.Unstructured) *int64 {
 	return nil
 }
 
+// doing lists the conditions that say that an owner is at work. The older ones count only where it has none of the newer:
+// controllers that write both bring the older up to date later.
 func doing(u *unstructured.Unstructured) []world.Condition {
 	var out []world.Condition
+	newer := false
 	for _, t := range working() {
-		if c, found := conditionOf(u, t); found && c["status"] == string(metav1.ConditionTrue) {
+		c, found := conditionOf(u, t)
+		newer = newer || found
+		if found && c["status"] == string(metav1.ConditionTrue) {
 			out = append(out, world.Condition{Type: t, Message: firstLine(c["message"])})
 		}
 	}
-	if len(out) > 0 {
+	if newer {
 		return out
 	}
 	for _, t := range []string{"MachinesSpecUpToDate", "Resized"} {

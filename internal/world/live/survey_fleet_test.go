@@ -49,6 +49,10 @@ func TestRolloutInTheWordsOfEitherVersion(t *testing.T) {
 			object:  "apiVersion: c/v1beta1\nstatus: {observedGeneration: 1, replicas: 3, conditions: [{type: MachinesSpecUpToDate, status: 'False', message: rolling}]}",
 			current: 3, upToDate: 0, unseen: true, doing: []world.Condition{{Type: "RollingOut", Message: "rolling"}},
 		},
+		"at rest by the newer conditions, which are written first": {
+			object:  "apiVersion: c/v1beta2\nstatus: {observedGeneration: 2, replicas: 3, upToDateReplicas: 3, conditions: [{type: ScalingUp, status: 'False'}], deprecated: {v1beta1: {conditions: [{type: Resized, status: 'False', message: actual 2}]}}}",
+			current: 3, upToDate: 3,
+		},
 		"at rest": {object: "apiVersion: c/v1beta2\nstatus: {observedGeneration: 2, replicas: 3, upToDateReplicas: 3}", current: 3, upToDate: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

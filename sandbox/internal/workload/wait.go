@@ -91,9 +91,13 @@ func stateOf(ctx context.Context, client dynamic.Interface, cl *unstructured.Uns
 		return s, fmt.Errorf("list control planes of cluster %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	for i := range planes.Items {
+		name := "KubeadmControlPlane " + planes.Items[i].GetName()
 		if up, why := condition(&planes.Items[i], "Available"); !up {
-			s.Available = false
-			s.Message = "KubeadmControlPlane " + planes.Items[i].GetName() + ": " + why
+			s.Available, s.Message = false, name+": "+why
+		}
+		// Its status follows its Machines at a distance, and who asks whether anything moves reads the status.
+		if moves, _ := condition(&planes.Items[i], "ScalingUp"); moves || !counted(&planes.Items[i]) {
+			s.Available, s.Message = false, name+": has not counted its Machines yet"
 		}
 	}
 	all, err := client.Resource(machines()).Namespace(s.Namespace).List(ctx, opts)
@@ -197,6 +201,13 @@ func condition(u *unstructured.Unstructured, kind string) (isTrue bool, message 
 		return false, fmt.Sprint(c["message"])
 	}
 	return false, "no " + kind + " condition yet"
+}
+
+// counted tells whether an owner of Machines says that it has as many as it wants.
+func counted(u *unstructured.Unstructured) bool {
+	want, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+	have, _, _ := unstructured.NestedInt64(u.Object, "status", "replicas")
+	return want == have
 }
 
 func field(u *unstructured.Unstructured, path ...string) string {
