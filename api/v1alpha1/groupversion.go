@@ -24,6 +24,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Release{}, &ReleaseList{},
 		&Plan{}, &PlanList{},
 		&Upgrade{}, &UpgradeList{},
+		&NodeImage{}, &NodeImageList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

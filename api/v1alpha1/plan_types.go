@@ -38,13 +38,17 @@ type Plan struct {
 type PlanSpec struct {
 	// kind is Platform or Nodes.
 	Kind PlanKind `json:"kind"`
-	// release is the target.
+	// release is the target. Of a Nodes plan it names the image: name and version are the NodeImage's name, digest is the
+	// sha256 over its spec.
 	Release ReleaseReference `json:"release"`
 	// base holds the facts the plan was made from; the run refuses when they no longer hold.
 	Base Base `json:"base"`
 	// components are the parts of the release, each with what will happen to it.
 	// +optional
 	Components []PlannedComponent `json:"components,omitempty"`
+	// pools are the owners of Machines that a Nodes plan rolls, in order.
+	// +optional
+	Pools []PlannedPool `json:"pools,omitempty"`
 	// steps are in an order that respects every need; steps whose needs are met may run side by side.
 	// +optional
 	Steps []PlannedStep `json:"steps,omitempty"`

@@ -44,10 +44,13 @@ type UpgradeSpec struct {
 	// plan is the name of the Plan that is run.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run keeps its plan: start another run"
 	Plan string `json:"plan"`
+	// kind is what the plan upgrades; empty means Platform.
+	// +optional
+	Kind PlanKind `json:"kind,omitempty"`
 	// from is the platform as it was, for people.
 	// +optional
 	From string `json:"from,omitempty"`
-	// to is the target release's version.
+	// to is the target release's version, or the name of the image.
 	To string `json:"to"`
 	// intent is Run, Pause or Abort.
 	// +kubebuilder:default=Run

@@ -57,7 +57,7 @@ func New(cfg *rest.Config, clk clock.Clock) (*Store, error) {
 // away as soon as the CRD is there.
 func mapper() apimeta.RESTMapper {
 	m := apimeta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Release", "Plan", "Upgrade"} {
+	for _, kind := range []string{"Release", "Plan", "Upgrade", "NodeImage"} {
 		m.Add(v1alpha1.GroupVersion.WithKind(kind), apimeta.RESTScopeRoot)
 	}
 	m.Add(crdKind(), apimeta.RESTScopeRoot)

@@ -167,6 +167,8 @@ type Want struct {
 	Content bool
 	// Migrate are resources whose stored objects are gone through.
 	Migrate []v1alpha1.Migration
+	// Pools are owners of Machines whose nodes are rolled.
+	Pools []WantPool
 	// Diff asks for all that is needed to show a difference: live objects in full, also those to be gone, and what an
 	// apply would make of each. It includes Content. Costly in memory: used where a person asks for it.
 	Diff bool
@@ -178,6 +180,8 @@ type Set struct {
 	Objects []Object
 	// Migrating are the resources of the Want's Migrate, in its order.
 	Migrating []Migrating
+	// Pools are in the order of the Want's Pools.
+	Pools []PoolState
 	// Leftovers are those that have the Want's Owned label and are not named by it, sorted.
 	Leftovers []Ref
 }
