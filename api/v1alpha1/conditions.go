@@ -51,6 +51,26 @@ const (
 	StopNotReady = "NotReady"
 	// StopContested means that somebody else undoes what the run does.
 	StopContested = "Contested"
+	// StopPoolGone means that the control plane or MachineDeployment of a roll is not there any more.
+	StopPoolGone = "PoolGone"
+	// StopImageMismatch means that a new node runs something else than the image's catalog entry says.
+	StopImageMismatch = "ImageMismatch"
+	// StopReplicasChanged means that somebody changed the number of Machines in the midst of a roll.
+	StopReplicasChanged = "ReplicasChanged"
+	// StopClusterSilent means that the workload cluster's API server does not answer.
+	StopClusterSilent = "ClusterSilent"
+	// StopHostFailed means that a bare-metal host reports an error.
+	StopHostFailed = "HostFailed"
+	// StopNoHost means that a new Machine has no host to go to.
+	StopNoHost = "NoHost"
+	// StopDrainBlocked means that a node can't be drained.
+	StopDrainBlocked = "DrainBlocked"
+	// StopVolumeAttached means that volumes of a drained node are not detached.
+	StopVolumeAttached = "VolumeAttached"
+	// StopMachineWaits means that a Machine that comes or goes waits for something.
+	StopMachineWaits = "MachineWaits"
+	// StopMachineUnhealthy means that a Machine that has to stay does not work.
+	StopMachineUnhealthy = "MachineUnhealthy"
 	// StopFenceViolated means that a workload cluster changed although nobody asked for it.
 	StopFenceViolated = "FenceViolated"
 )

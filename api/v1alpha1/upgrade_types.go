@@ -52,6 +52,9 @@ type UpgradeSpec struct {
 	From string `json:"from,omitempty"`
 	// to is the target release's version, or the name of the image.
 	To string `json:"to"`
+	// machines is how many Machines the plan replaces, one after the other where they are in one pool.
+	// +optional
+	Machines int32 `json:"machines,omitempty"`
 	// intent is Run, Pause or Abort.
 	// +kubebuilder:default=Run
 	Intent Intent `json:"intent"`

@@ -36,6 +36,8 @@ const (
 	kindPauseCluster kind = "PauseCluster"
 	// kindReleaseCluster puts back what a Cluster was before the run held it.
 	kindReleaseCluster kind = "ReleaseCluster"
+	// kindSweep leaves in order what a step has begun, as the run ends before its plan.
+	kindSweep kind = "Sweep"
 	// kindStop holds the run because of a fault.
 	kindStop kind = "Stop"
 	// kindHold holds the run because the operator wants it.
@@ -75,6 +77,7 @@ type input struct {
 type decision struct {
 	kind    kind
 	step    step.Step
+	cleaner step.Cleaner
 	cluster world.Ref
 	patch   []byte
 	pod     world.Ref
@@ -93,6 +96,9 @@ func decide(in input) decision {
 	switch {
 	case in.run.Spec.Intent == v1alpha1.IntentAbort:
 		if d, held := j.release(); held {
+			return d
+		}
+		if d, left := j.sweep(); left {
 			return d
 		}
 		return j.abort()

@@ -120,7 +120,11 @@ func (e *Engine) look(ctx context.Context, run *v1alpha1.Upgrade) (*Work, *world
 	if err != nil {
 		return nil, nil, fmt.Errorf("load run %s: %w", run.Name, err)
 	}
-	w, err := e.Observer.Observe(ctx, wants(work.Steps, run.Status.Steps))
+	asked := wants(work.Steps, run.Status.Steps)
+	if run.Spec.Intent == v1alpha1.IntentAbort {
+		asked = leavings(work.Steps)
+	}
+	w, err := e.Observer.Observe(ctx, asked)
 	if err != nil {
 		return nil, nil, fmt.Errorf("observe: %w", err)
 	}
@@ -151,6 +155,10 @@ func (e *Engine) carryOut(ctx context.Context, run *v1alpha1.Upgrade, w *world.W
 		if err := d.step.Apply(ctx, w, actuator); err != nil {
 			return out, fmt.Errorf("%s: %w", d.step.ID(), err)
 		}
+	case kindSweep:
+		if err := d.cleaner.Sweep(ctx, w, actuator); err != nil {
+			return out, fmt.Errorf("clean up: %w", err)
+		}
 	case kindNudge:
 		if err := actuator.Delete(ctx, d.pod, step.Cascade); err != nil {
 			return out, fmt.Errorf("restart %s: %w", d.pod, err)
@@ -169,6 +177,7 @@ func wants(steps []step.Step, records []v1alpha1.StepRecord) []world.Want {
 		done[r.ID] = r.State == v1alpha1.StepDone
 	}
 	var out []world.Want
+	asked := map[string]bool{}
 	open := false
 	for _, s := range steps {
 		open = open || !done[s.ID()]
@@ -176,11 +185,26 @@ func wants(steps []step.Step, records []v1alpha1.StepRecord) []world.Want {
 		if !ok || slices.ContainsFunc(s.Needs(), func(n string) bool { return !done[n] }) {
 			continue
 		}
-		out = append(out, w.Want())
+		// Steps about the same thing ask for one set.
+		if want := w.Want(); !asked[want.ID] {
+			asked[want.ID] = true
+			out = append(out, want)
+		}
 	}
 	if !open {
 		// The end needs a look at the fleet that is no older than the last step.
 		out = append(out, world.Want{ID: "fleet", Fleet: true})
+	}
+	return out
+}
+
+// leavings asks for what steps would leave behind if the run ended now.
+func leavings(steps []step.Step) []world.Want {
+	var out []world.Want
+	for _, s := range steps {
+		if c, ok := s.(step.Cleaner); ok {
+			out = append(out, c.Want())
+		}
 	}
 	return out
 }

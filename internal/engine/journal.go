@@ -215,6 +215,25 @@ func (j *journal) act(s step.Step) decision {
 	return d
 }
 
+// sweep leaves in order what steps have begun, one a tick; left is false when nothing is left to do.
+func (j *journal) sweep() (d decision, left bool) {
+	for _, s := range j.in.steps {
+		c, ok := s.(step.Cleaner)
+		if !ok {
+			continue
+		}
+		switch p := c.Clean(j.in.world); p.State {
+		case step.Pending:
+			j.log("Swept", s.ID(), p.Detail)
+			d := j.decision(kindSweep, busy)
+			d.cleaner = c
+			return d, true
+		case step.Waiting, step.Done:
+		}
+	}
+	return decision{}, false
+}
+
 // nudge restarts a Pod that failed before the repair.
 func (j *journal) nudge(pod world.Ref) decision {
 	j.log("Nudged", "", nudgeMessage(pod))

@@ -19,6 +19,19 @@ import (
 // Baseline is the fleet as it was when a run started.
 type Baseline struct {
 	Clusters []world.Cluster `json:"clusters"`
+	// Planned are clusters, as namespace/name, whose Machines the run replaces on purpose: they are not judged.
+	Planned []string `json:"planned,omitempty"`
+}
+
+// Outside returns the baseline of a run that replaces Machines of the planned clusters: all the others.
+func Outside(fleet []world.Cluster, planned []string) Baseline {
+	b := Baseline{Planned: planned}
+	for i := range fleet {
+		if !slices.Contains(planned, fleet[i].Key()) {
+			b.Clusters = append(b.Clusters, fleet[i])
+		}
+	}
+	return b
 }
 
 // Encode returns the baseline as bytes that are equal for equal fleets.
@@ -92,7 +105,7 @@ func Judge(before Baseline, now []world.Cluster, excused []string) Result {
 	settle(&res, pending)
 	known := byKey(before.Clusters)
 	for i := range now {
-		if _, ok := known[now[i].Key()]; !ok {
+		if _, ok := known[now[i].Key()]; !ok && !slices.Contains(before.Planned, now[i].Key()) {
 			res.Expected = append(res.Expected, fmt.Sprintf("Cluster %s is new", now[i].Key()))
 		}
 	}

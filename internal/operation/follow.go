@@ -19,6 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/ownership"
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/step"
+	"github.com/capstan-dev/capstan/internal/step/nodes"
 	"github.com/capstan-dev/capstan/internal/step/platform"
 	"github.com/capstan-dev/capstan/internal/store"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -136,11 +138,7 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 	if err != nil {
 		return nil, fmt.Errorf("read plan %s: %w", run.Spec.Plan, err)
 	}
-	objects, err := s.manifests(ctx, plan.Spec.Components)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := platform.Build(plan.Spec.Components, objects)
+	steps, err := s.steps(ctx, &plan.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +155,50 @@ func (s *Session) work(ctx context.Context, run *v1alpha1.Upgrade) (*engine.Work
 		w.Hold = append(w.Hold, world.Ref(c))
 	}
 	return w, nil
+}
+
+// steps makes the steps of a plan of either kind.
+func (s *Session) steps(ctx context.Context, plan *v1alpha1.PlanSpec) ([]step.Step, error) {
+	if plan.Kind == v1alpha1.PlanNodes {
+		templates, err := s.templates(ctx, plan.Pools)
+		if err != nil {
+			return nil, err
+		}
+		return nodes.Build(plan.Pools, templates)
+	}
+	objects, err := s.manifests(ctx, plan.Components)
+	if err != nil {
+		return nil, err
+	}
+	return platform.Build(plan.Components, objects)
+}
+
+// templates loads the machine templates that a plan makes, by the digest of their manifest.
+func (s *Session) templates(ctx context.Context, pools []v1alpha1.PlannedPool) (map[string]*unstructured.Unstructured, error) {
+	loaded := make([]*unstructured.Unstructured, len(pools))
+	err := each(len(pools), func(i int) error {
+		data, err := s.store.Get(ctx, pools[i].Artifact)
+		if err != nil {
+			return fmt.Errorf("read template %s: %w", pools[i].NewTemplate.Name, err)
+		}
+		objects, err := release.DecodeObjects(data)
+		if err != nil {
+			return fmt.Errorf("read template %s: %w", pools[i].NewTemplate.Name, err)
+		}
+		if len(objects) != 1 {
+			return fmt.Errorf("read template %s: its artifact holds %d objects", pools[i].NewTemplate.Name, len(objects))
+		}
+		loaded[i] = objects[0]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*unstructured.Unstructured{}
+	for i := range pools {
+		out[pools[i].Artifact] = loaded[i]
+	}
+	return out, nil
 }
 
 // manifests loads what a plan applies.

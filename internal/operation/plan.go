@@ -38,8 +38,10 @@ type DraftOptions struct {
 type Draft struct {
 	// Spec is the plan.
 	Spec *v1alpha1.PlanSpec
-	// Bundle is the release that it was made from, with the settings that are kept.
+	// Bundle is the release that it was made from, with the settings that are kept; nil of a plan for nodes.
 	Bundle *release.Bundle
+	// Templates are the manifests of the machine templates that a plan for nodes makes.
+	Templates [][]byte
 	// Baseline is the fleet at the moment of the plan.
 	Baseline fence.Baseline
 	// Open is a run that has not ended, nil if there is none.

@@ -112,7 +112,7 @@ func (s *Session) Start(ctx context.Context, d *Draft, o StartOptions) (*v1alpha
 	run, err := s.store.CreateUpgrade(ctx, &v1alpha1.Upgrade{
 		ObjectMeta: metav1.ObjectMeta{Name: s.runName(d.Spec, d.newest)},
 		Spec: v1alpha1.UpgradeSpec{
-			Plan: name, From: from(d.Spec), To: d.Spec.Release.Version, Intent: v1alpha1.IntentRun,
+			Kind: d.Spec.Kind, Plan: name, From: from(d.Spec), To: d.Spec.Release.Version, Machines: d.Spec.Forecast.MachinesReplaced, Intent: v1alpha1.IntentRun,
 			RequestedBy: o.By, Accepted: o.Accepted, Fence: fenceDigest, StallLimit: metav1.Duration{Duration: o.StallLimit},
 		},
 	})
@@ -136,7 +136,7 @@ func (s *Session) confirmDraft(ctx context.Context, d *Draft) error {
 	if err != nil {
 		return fmt.Errorf("observe the fleet: %w", err)
 	}
-	d.Baseline = fence.Baseline{Clusters: w.Clusters}
+	d.Baseline = fence.Outside(w.Clusters, d.Baseline.Planned)
 	return nil
 }
 
@@ -163,14 +163,27 @@ func newest(runs []v1alpha1.Upgrade) string {
 
 // putArtifacts stores the rendered components and the fence's baseline: another process must be able to go on.
 func (s *Session) putArtifacts(ctx context.Context, d *Draft) (string, error) {
-	err := each(len(d.Bundle.Components), func(i int) error {
-		c := d.Bundle.Components[i]
+	var components []*release.Rendered
+	if d.Bundle != nil {
+		components = d.Bundle.Components
+	}
+	err := each(len(components), func(i int) error {
+		c := components[i]
 		data, err := release.Encode(c.Objects)
 		if err != nil {
 			return fmt.Errorf("encode component %s: %w", c.Component.Name, err)
 		}
 		if _, err := s.store.Put(ctx, data); err != nil {
 			return fmt.Errorf("store component %s: %w", c.Component.Name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	err = each(len(d.Templates), func(i int) error {
+		if _, err := s.store.Put(ctx, d.Templates[i]); err != nil {
+			return fmt.Errorf("store a machine template: %w", err)
 		}
 		return nil
 	})

@@ -58,7 +58,7 @@ func measured(past []v1alpha1.Upgrade, steps int) (time.Duration, string) {
 	for i := range past {
 		u := &past[i]
 		n := len(u.Status.Steps)
-		if n == 0 || u.Status.StartedAt == nil || u.Status.FinishedAt == nil || u.Status.ObservedResumes > 0 || !completed(u) {
+		if n == 0 || u.Spec.Kind == v1alpha1.PlanNodes || u.Status.StartedAt == nil || u.Status.FinishedAt == nil || u.Status.ObservedResumes > 0 || !completed(u) {
 			continue
 		}
 		took := u.Status.FinishedAt.Sub(u.Status.StartedAt.Time)
@@ -66,5 +66,3 @@ func measured(past []v1alpha1.Upgrade, steps int) (time.Duration, string) {
 	}
 	return 0, ""
 }
-
-func completed(u *v1alpha1.Upgrade) bool { return Completed([]v1alpha1.Upgrade{*u}) != "" }

@@ -155,15 +155,19 @@ func Completed(past []v1alpha1.Upgrade) string {
 	return ""
 }
 
-// LastCompleted returns the newest run that was completed, nil if there is none.
+// LastCompleted returns the newest run of the platform that was completed, nil if there is none.
 func LastCompleted(past []v1alpha1.Upgrade) *v1alpha1.Upgrade {
 	for i := range past {
-		c := apimeta.FindStatusCondition(past[i].Status.Conditions, v1alpha1.ConditionSucceeded)
-		if c != nil && c.Reason == v1alpha1.ReasonCompleted {
+		if past[i].Spec.Kind != v1alpha1.PlanNodes && completed(&past[i]) {
 			return &past[i]
 		}
 	}
 	return nil
+}
+
+func completed(run *v1alpha1.Upgrade) bool {
+	c := apimeta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded)
+	return c != nil && c.Reason == v1alpha1.ReasonCompleted
 }
 
 // Resets returns the settings that an upgrade of each component resets.

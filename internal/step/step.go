@@ -39,6 +39,15 @@ type Watcher interface {
 	Want() world.Want
 }
 
+// Cleaner is implemented by steps that leave the cluster in order when a run is ended before its plan is.
+type Cleaner interface {
+	Watcher
+	// Clean tells what is left to do for that: Pending if Sweep has something to change, Done if nothing is left. It is pure.
+	Clean(w *world.World) Progress
+	// Sweep makes the changes. Like Apply it may be called any number of times and never waits.
+	Sweep(ctx context.Context, w *world.World, a Actuator) error
+}
+
 // State is how far a step is.
 //
 //	Pending --Apply--> Waiting --world moves--> Done

@@ -39,6 +39,8 @@ type object struct {
 	// stopped tells that a Deployment was scaled to zero; pods counts down to none.
 	stopped bool
 	pods    int
+	// doc is the object itself, where its fields matter.
+	doc *unstructured.Unstructured
 }
 
 // Cluster is the simulated cluster. It outlives the processes that drive it.
@@ -54,6 +56,8 @@ type Cluster struct {
 	Frozen map[string]bool
 	// Stores are resources whose objects are stored in versions, by their names.
 	Stores map[string]*Store
+	// Pools are owners of Machines.
+	Pools []*Pool
 
 	objects map[world.Ref]*object
 	runs    map[string]*v1alpha1.Upgrade
@@ -74,7 +78,7 @@ func New(at time.Time) *Cluster {
 // Have puts an object there as if it had been there for long.
 func (c *Cluster) Have(objs ...*unstructured.Unstructured) {
 	for _, o := range objs {
-		c.objects[world.RefOf(o)] = &object{content: content(o), pods: 1}
+		c.objects[world.RefOf(o)] = &object{content: content(o), pods: 1, doc: o.DeepCopy()}
 	}
 }
 
@@ -186,6 +190,9 @@ func (p *Process) Apply(_ context.Context, obj *unstructured.Unstructured) error
 			p.c.objects[ref] = o
 		}
 		o.content, o.stopped = want, false
+		if len(p.c.Pools) > 0 {
+			o.doc = obj.DeepCopy()
+		}
 		if ref.Kind == "Deployment" {
 			o.rolling, o.pods = rolloutTime, 1
 		}
@@ -197,6 +204,9 @@ func (p *Process) Apply(_ context.Context, obj *unstructured.Unstructured) error
 // Patch understands the two patches that steps and the fence make.
 func (p *Process) Patch(_ context.Context, ref world.Ref, patch []byte) error {
 	return p.write(func() error {
+		if known, err := p.c.patchPool(ref, patch); known {
+			return err
+		}
 		switch {
 		case strings.Contains(string(patch), `"replicas":0`):
 			o := p.c.objects[ref]
@@ -271,3 +281,9 @@ func content(o *unstructured.Unstructured) string {
 	}
 	return string(text)
 }
+
+// Steer changes what is wanted of a run.
+func (c *Cluster) Steer(name string, intent v1alpha1.Intent) { c.runs[name].Spec.Intent = intent }
+
+// Settle lets time pass for the simulated controllers.
+func (c *Cluster) Settle() { c.settle() }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -26,6 +28,15 @@ func (p *Process) Observe(_ context.Context, wants []world.Want) (*world.World, 
 		for _, m := range want.Migrate {
 			set.Migrating = append(set.Migrating, p.goThrough(m))
 		}
+		for _, pool := range want.Pools {
+			var state world.PoolState
+			if sim := p.c.pool(pool.Owner); sim != nil {
+				state = sim.state(p.c, pool)
+			} else {
+				state.Settings = make([]*unstructured.Unstructured, len(pool.Settings))
+			}
+			set.Pools = append(set.Pools, state)
+		}
 		w.Sets[want.ID] = set
 	}
 	return w, nil
@@ -33,6 +44,9 @@ func (p *Process) Observe(_ context.Context, wants []world.Want) (*world.World, 
 
 // settle moves rollouts and terminations on.
 func (c *Cluster) settle() {
+	for _, p := range c.Pools {
+		p.settle()
+	}
 	for ref, o := range c.objects {
 		if o.stopped && o.pods > 0 {
 			o.pods--

@@ -126,6 +126,9 @@ func (p *Process) PatchAll(_ context.Context, changes []step.Change) error {
 }
 
 func (p *Process) change(c step.Change) error {
+	if known, err := p.c.patchPool(c.Ref, c.Patch); known {
+		return err
+	}
 	if c.Ref.Kind == "CustomResourceDefinition" {
 		return p.c.Stores[c.Ref.Name].define(c, p.c)
 	}
