@@ -204,7 +204,7 @@ func (c *Cluster) patchPool(ref world.Ref, patch []byte) (known bool, err error)
 	if p := c.pool(ref); p != nil {
 		return true, c.merge(ref, p.Object, patch)
 	}
-	if o, found := c.objects[ref]; found && o.doc != nil {
+	if o, found := c.objects[ref]; found && o.doc != nil && len(c.Pools) > 0 {
 		return true, c.merge(ref, o.doc, patch)
 	}
 	if ref.Kind != "Machine" {
