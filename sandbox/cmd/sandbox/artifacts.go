@@ -117,6 +117,11 @@ func (a *artifacts) testPod(ctx context.Context) (bundle.Bundle, error) {
 	return show(a, "test image", func() (bundle.Bundle, error) { return a.bundler.TestPod(ctx) })
 }
 
+// metal makes sure of simulated bare metal: the daemon's program and the provider's images.
+func (a *artifacts) metal(ctx context.Context) (bundle.Bundle, error) {
+	return show(a, "simulated bare metal", func() (bundle.Bundle, error) { return a.bundler.Metal(ctx) })
+}
+
 // show runs one build as a step of the progress display.
 func show[T any](a *artifacts, name string, run func() (T, error)) (T, error) {
 	s := a.progress.step("Build " + name)
@@ -158,6 +163,13 @@ func (a *artifacts) ensure(ctx context.Context, spec supervisor.Spec, offer []st
 	if spec.CAPI == "" {
 		return in, nil, nil
 	}
+	if spec.Metal != "" {
+		m, err := a.metal(ctx)
+		if err != nil {
+			return in, nil, err
+		}
+		in.Metal, in.Images = m.Set.Path(build.MetalProgram), append(in.Images, m.Images().Dir)
+	}
 	var all []platform
 	for i, version := range offer {
 		certManager := ""
@@ -176,7 +188,7 @@ func (a *artifacts) ensure(ctx context.Context, spec supervisor.Spec, offer []st
 
 // writeRepositories gives each Cluster API version a clusterctl of its own with a repository that has all of them, so that either can plan an
 // upgrade; they differ in the cert-manager they install.
-func writeRepositories(l supervisor.Layout, all []platform) (map[string]supervisor.Clusterctl, error) {
+func writeRepositories(l supervisor.Layout, all []platform, metal bool) (map[string]supervisor.Clusterctl, error) {
 	var versions []bundle.Bundle
 	for _, p := range all {
 		versions = append(versions, p.capi)
@@ -184,7 +196,7 @@ func writeRepositories(l supervisor.Layout, all []platform) (map[string]supervis
 	out := map[string]supervisor.Clusterctl{}
 	for _, p := range all {
 		v := p.capi.Set.Version
-		config, err := bundle.Repository{ClusterAPI: versions, CertManager: p.certManager}.Write(filepath.Join(l.Dir, "clusterctl", v))
+		config, err := bundle.Repository{ClusterAPI: versions, CertManager: p.certManager, Metal: metal}.Write(filepath.Join(l.Dir, "clusterctl", v))
 		if err != nil {
 			return nil, fmt.Errorf("write provider repository: %w", err)
 		}

@@ -60,6 +60,9 @@ func (o *buildOptions) run(ctx context.Context) error {
 	if _, err := a.testPod(ctx); err != nil {
 		return err
 	}
+	if _, err := a.metal(ctx); err != nil {
+		return err
+	}
 	for _, v := range o.capi {
 		if _, err := a.platform(ctx, v, ""); err != nil {
 			return err

@@ -41,7 +41,7 @@ func (o *upOptions) installProviders(ctx context.Context, p *progress, k kube) e
 func (o *upOptions) clusterctlInit(ctx context.Context, note func(string)) error {
 	v := o.spec.CAPI
 	cmd, err := clusterctl(ctx, o.layout, o.spec, v, "init", "--core", "cluster-api:"+v, "--bootstrap", "kubeadm:"+v,
-		"--control-plane", "kubeadm:"+v, "--infrastructure", "docker:"+v)
+		"--control-plane", "kubeadm:"+v, "--infrastructure", o.infrastructure())
 	if err != nil {
 		return err
 	}
@@ -108,17 +108,44 @@ func podTrouble(ctx context.Context, k kube) string {
 func (o *upOptions) createClusters(ctx context.Context, p *progress, k kube) error {
 	s := p.step("Create workload clusters")
 	var want []workload.Cluster
+	if o.metal {
+		clusters, err := o.metalClusters(ctx)
+		if err != nil {
+			return s.end(err, "")
+		}
+		return s.end(o.settle(ctx, k, clusters, s.note), machineCount(clusters))
+	}
 	for i := range o.spec.Clusters {
 		want = append(want, workload.Cluster{
 			Name: fmt.Sprintf("fleet-%d", i+1), Namespace: "default", Kubernetes: o.spec.Kubernetes,
 			ControlPlanes: o.spec.ControlPlanes, Workers: o.spec.Workers, Startup: machineStartup,
 		})
 	}
+	return s.end(o.settle(ctx, k, want, s.note), machineCount(want))
+}
+
+// settle writes clusters and waits until they are whole.
+func (o *upOptions) settle(ctx context.Context, k kube, want []workload.Cluster, note func(string)) error {
 	for _, c := range want {
 		if err := c.Apply(ctx, k.dynamic); err != nil {
-			return s.end(err, "")
+			return err //nolint:wrapcheck // names the object
 		}
 	}
-	err := workload.Wait(ctx, k.dynamic, o.clock, want, clustersLimit, s.note)
-	return s.end(err, fmt.Sprintf("%d Machines run", len(want)*(o.spec.ControlPlanes+o.spec.Workers)))
+	return workload.Wait(ctx, k.dynamic, o.clock, want, clustersLimit, note) //nolint:wrapcheck // says what is missing
+}
+
+func machineCount(want []workload.Cluster) string {
+	n := 0
+	for _, c := range want {
+		n += c.ControlPlanes + c.Workers
+	}
+	return fmt.Sprintf("%d Machines run", n)
+}
+
+// infrastructure is the infrastructure provider for clusterctl.
+func (o *upOptions) infrastructure() string {
+	if o.metal {
+		return "metal3:" + o.spec.Metal
+	}
+	return "docker:" + o.spec.CAPI
 }

@@ -37,7 +37,7 @@ func newKubeconfigCommand(s streams) *cobra.Command {
 	}
 	o.addFlags(c)
 	c.Flags().StringVar(&o.cluster, "cluster", "", "workload cluster whose kubeconfig to write, with the proxy in it")
-	c.Flags().StringVar(&o.namespace, "namespace", "default", "namespace of the workload cluster")
+	c.Flags().StringVar(&o.namespace, "namespace", "", "namespace of the workload cluster (default: \"default\", and on bare metal the cluster's name)")
 	return c
 }
 
@@ -65,6 +65,12 @@ func (o *kubeconfigOptions) writeWorkload(ctx context.Context, l supervisor.Layo
 	spec, err := supervisor.ReadSpec(l)
 	if err != nil {
 		return "", err
+	}
+	if o.namespace == "" {
+		o.namespace = "default"
+		if spec.Metal != "" {
+			o.namespace = o.cluster
+		}
 	}
 	k, err := newKube(l)
 	if err != nil {

@@ -6,12 +6,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/sandbox/internal/build"
 	"github.com/capstan-dev/capstan/sandbox/internal/bundle"
+	"github.com/capstan-dev/capstan/sandbox/metal"
 )
 
 // releaseOptions are the options of `sandbox release`.
@@ -22,6 +25,7 @@ type releaseOptions struct {
 	capi        string
 	certManager string
 	upgradeFrom []string
+	metal3      string
 	out         string
 }
 
@@ -35,12 +39,16 @@ func newReleaseCommand(s streams, clk clock.WithTicker) *cobra.Command {
 			if o.out == "" {
 				return usagef("say where to write the release: --out DIR")
 			}
+			if o.metal3 != "" && !slices.Contains(metal.Versions(), o.metal3) {
+				return usagef("--metal3 %s: there are %s", o.metal3, strings.Join(metal.Versions(), " and "))
+			}
 			return o.run(c.Context())
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.capi, "capi", build.NextClusterAPI, "Cluster API version")
 	f.StringVar(&o.certManager, "cert-manager", "", "cert-manager version (default: the one clusterctl of the Cluster API version installs)")
+	f.StringVar(&o.metal3, "metal3", "", "Metal3 version, for a sandbox with bare metal: takes the place of the docker provider")
 	f.StringVar(&o.name, "release-name", "", "name of the release (default: capi- and the version)")
 	f.StringSliceVar(&o.upgradeFrom, "upgrade-from", nil, "versions of releases it can be reached from (default: any)")
 	f.StringVar(&o.out, "out", "", "directory to write")
@@ -56,7 +64,7 @@ func (o *releaseOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := bundle.Release{Name: o.name, ClusterAPI: p.capi, CertManager: p.certManager, UpgradeFrom: o.upgradeFrom}.Write(o.out)
+	file, err := bundle.Release{Name: o.name, ClusterAPI: p.capi, CertManager: p.certManager, Metal: o.metal3, UpgradeFrom: o.upgradeFrom}.Write(o.out)
 	if err != nil {
 		return err //nolint:wrapcheck // names the release
 	}

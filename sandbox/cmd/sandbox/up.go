@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/sandbox/internal/build"
 	"github.com/capstan-dev/capstan/sandbox/internal/controlplane"
 	"github.com/capstan-dev/capstan/sandbox/internal/supervisor"
+	"github.com/capstan-dev/capstan/sandbox/metal"
 )
 
 // cleanupLimit bounds what is done after an interrupt.
@@ -33,6 +34,7 @@ type upOptions struct {
 
 	spec   supervisor.Spec
 	noCAPI bool
+	metal  bool
 	offer  []string
 
 	layout    supervisor.Layout
@@ -48,6 +50,7 @@ func newUpCommand(s streams, clk clock.WithTicker) *cobra.Command {
 		Long: `up builds what is not in the cache yet, starts the control plane and a node, installs Cluster API with clusterctl, and creates
 workload clusters. It returns when all of it is up; the sandbox runs on in the background until 'sandbox down'.`,
 		Example: `  sandbox up --capi v1.13.4 --clusters 1 --control-planes 3 --workers 3
+  sandbox up --metal --hosts 5 --control-planes 3 --workers 2
   sandbox up --name bare --no-capi`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
@@ -67,6 +70,9 @@ workload clusters. It returns when all of it is up; the sandbox runs on in the b
 	f.IntVar(&o.spec.Clusters, "clusters", 0, "number of workload clusters: fleet-1, fleet-2, ... in namespace default")
 	f.IntVar(&o.spec.ControlPlanes, "control-planes", 3, "control plane machines of each workload cluster")
 	f.IntVar(&o.spec.Workers, "workers", 3, "worker machines of each workload cluster")
+	f.BoolVar(&o.metal, "metal", false, "workload clusters on simulated bare metal: metal-1, metal-2, ... each in a namespace of its name with its hosts")
+	f.IntVar(&o.spec.Hosts, "hosts", 0, "with --metal, hosts of each workload cluster (default: as many as machines)")
+	f.StringVar(&o.spec.Metal, "metal3", metal.DefaultVersion, "with --metal, version of the Metal3 provider")
 	f.StringVar(&o.spec.NodeMemory, "node-memory", "8Gi", "memory the node offers to Pods")
 	f.StringVar(&o.spec.NodeCPU, "node-cpu", "4", "CPUs the node offers to Pods")
 	f.StringSliceVar(&o.offer, "offer", []string{build.NextClusterAPI}, "further Cluster API versions whose images and manifests the sandbox has, to upgrade to")
@@ -82,6 +88,9 @@ func (o *upOptions) complete() error {
 	o.spec.Name = o.name
 	if o.noCAPI {
 		o.spec.CAPI, o.spec.CertManager = "", ""
+	}
+	if err := o.completeMetal(); err != nil {
+		return err
 	}
 	// The version to install comes first, and none comes twice.
 	offer := []string{o.spec.CAPI}
@@ -116,6 +125,11 @@ func (o *upOptions) validate() error {
 		return usagef("--clusters needs Cluster API: leave out --no-capi")
 	case o.spec.Clusters > 0 && (o.spec.ControlPlanes < 1 || o.spec.ControlPlanes%2 == 0):
 		return usagef("--control-planes %d: etcd needs an odd number of members", o.spec.ControlPlanes)
+	}
+	if o.metal {
+		if err := o.validateMetal(); err != nil {
+			return err
+		}
 	}
 	for flag, q := range map[string]string{"--node-memory": o.spec.NodeMemory, "--node-cpu": o.spec.NodeCPU} {
 		if v, err := resource.ParseQuantity(q); err != nil || v.Sign() <= 0 {
@@ -167,7 +181,7 @@ func (o *upOptions) start(ctx context.Context, p *progress, held *os.File) error
 		return err
 	}
 	var err error
-	if o.spec.Inputs.Clusterctl, err = writeRepositories(o.layout, o.platforms); err != nil {
+	if o.spec.Inputs.Clusterctl, err = writeRepositories(o.layout, o.platforms, o.spec.Metal != ""); err != nil {
 		return err
 	}
 	s := p.step("Start control plane and node")
@@ -189,6 +203,11 @@ func (o *upOptions) fill(ctx context.Context, p *progress) error {
 	}
 	if o.spec.CAPI != "" {
 		if err := o.installProviders(ctx, p, k); err != nil {
+			return o.left(err)
+		}
+	}
+	if o.metal {
+		if err := o.prepareMetal(ctx, p, k); err != nil {
 			return o.left(err)
 		}
 	}
@@ -268,6 +287,9 @@ func describe(s supervisor.Spec) string {
 		return text + ", no Cluster API"
 	}
 	text += ", Cluster API " + s.CAPI
+	if s.Metal != "" {
+		text += fmt.Sprintf(", Metal3 %s with %d hosts", s.Metal, s.Hosts*s.Clusters)
+	}
 	if s.Clusters == 0 {
 		return text + ", no workload cluster"
 	}

@@ -49,6 +49,8 @@ const (
 	CertManagerCAInjector = "cert-manager-cainjector"
 
 	TestPodProgram = "testpod"
+
+	MetalProgram = "metal"
 )
 
 // Builder builds sets of binaries into a cache. The zero value is not usable: CacheDir and Clock are required.
@@ -66,7 +68,7 @@ type Builder struct {
 
 // Set is a finished set of binaries in the cache. Its directory is read-only by convention and never changes.
 type Set struct {
-	// Name says what it is: "kubernetes", "etcd", "cluster-api", "cert-manager" or "testpod".
+	// Name says what it is: "kubernetes", "etcd", "cluster-api", "cert-manager", "testpod" or "metal".
 	Name string
 	// Version is the upstream version it was built at.
 	Version string

@@ -81,6 +81,8 @@ func localReplaces(f *modfile.File) []string {
 type generated struct {
 	// name is the last part of the module's path.
 	name string
+	// path is the module's path where it does have code, and that code cares.
+	path string
 	// upstream is the go.mod whose language version and runtime settings are taken over, as they decide how programs behave.
 	upstream *modfile.File
 	// require and replace are what they are in a go.mod.
@@ -93,7 +95,11 @@ type generated struct {
 // render writes the go.mod.
 func (g generated) render() ([]byte, error) {
 	f := &modfile.File{}
-	if err := f.AddModuleStmt("sandbox.capstan.dev/build/" + g.name); err != nil {
+	path := g.path
+	if path == "" {
+		path = "sandbox.capstan.dev/build/" + g.name
+	}
+	if err := f.AddModuleStmt(path); err != nil {
 		return nil, err
 	}
 	if g.upstream.Go != nil {

@@ -39,6 +39,8 @@ type program struct {
 	command []string
 	// user is who runs it unless a Pod says otherwise.
 	user string
+	// env is added to the usual environment.
+	env []string
 	// source is where the program comes from, for the label.
 	source string
 }
@@ -143,10 +145,10 @@ func (p program) config(img v1.Image, version string) *v1.ConfigFile {
 		Config: v1.Config{
 			Entrypoint: []string{p.path},
 			Cmd:        p.command,
-			Env: []string{
+			Env: append([]string{
 				"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 				"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
-			},
+			}, p.env...),
 			WorkingDir: "/",
 			User:       p.user,
 			Labels: map[string]string{

@@ -23,6 +23,8 @@ type Release struct {
 	// ClusterAPI and CertManager are what the release consists of.
 	ClusterAPI  Bundle
 	CertManager Bundle
+	// Metal is a version of the provider of simulated bare metal, which then takes the place of the docker provider.
+	Metal string
 	// UpgradeFrom are versions of releases this one can be reached from. Empty means any.
 	UpgradeFrom []string
 	// Variables are what ${NAME} stands for in provider manifests, where it is not to be the manifest's own default. They
@@ -111,13 +113,20 @@ func (r Release) components(dir string) ([]component, error) {
 		return nil, err
 	}
 	for _, p := range Providers() {
+		if r.Metal != "" && p.Type == metalType {
+			continue
+		}
 		c, err := r.provider(dir, p, metadata)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, c)
 	}
-	return all, nil
+	if r.Metal == "" {
+		return all, nil
+	}
+	c, err := metalProvider(dir, r.Metal)
+	return append(all, c), err
 }
 
 func (r Release) provider(dir string, p Provider, metadata []byte) (component, error) {

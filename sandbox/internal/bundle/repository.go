@@ -19,6 +19,8 @@ type Repository struct {
 	ClusterAPI []Bundle
 	// CertManager is the cert-manager that clusterctl installs. Its version is also the one that "clusterctl upgrade" moves to.
 	CertManager Bundle
+	// Metal adds the provider of simulated bare metal.
+	Metal bool
 	// Variables are put into the configuration for ${NAME} in manifests; the environment goes before them.
 	Variables map[string]string
 }
@@ -44,7 +46,15 @@ func (r Repository) Write(dir string) (configPath string, err error) {
 	if err := writeFile(manifest, dir, certManagerName, r.CertManager.Set.Version, certManagerFile); err != nil {
 		return "", fmt.Errorf("write clusterctl repository: %w", err)
 	}
-	config, err := yaml.Marshal(r.config(dir))
+	settings := r.config(dir)
+	if r.Metal {
+		entry, err := writeMetal(dir)
+		if err != nil {
+			return "", fmt.Errorf("write clusterctl repository: %w", err)
+		}
+		settings["providers"] = append(providerEntries(dir, r.ClusterAPI), entry)
+	}
+	config, err := yaml.Marshal(settings)
 	if err != nil {
 		return "", err
 	}
@@ -76,17 +86,8 @@ func writeProviders(dir string, b Bundle) error {
 // config is the clusterctl configuration. Its built-in list of providers points to the internet; every provider that a sandbox
 // has is named here and so replaces the built-in one.
 func (r Repository) config(dir string) map[string]any {
-	// The version in the path is the default one; all others in the folder are known too.
-	oldest := slices.MinFunc(r.ClusterAPI, func(a, b Bundle) int { return semver.Compare(a.Set.Version, b.Set.Version) })
-	var providers []map[string]string
-	for _, p := range Providers() {
-		providers = append(providers, map[string]string{
-			"name": p.Name, "type": p.Type,
-			"url": "file://" + filepath.Join(dir, p.Component, oldest.Set.Version, p.File),
-		})
-	}
 	config := map[string]any{
-		"providers": providers,
+		"providers": providerEntries(dir, r.ClusterAPI),
 		"cert-manager": map[string]string{
 			"url":     "file://" + filepath.Join(dir, certManagerName, r.CertManager.Set.Version, certManagerFile),
 			"version": r.CertManager.Set.Version,
@@ -98,6 +99,20 @@ func (r Repository) config(dir string) map[string]any {
 		config[name] = value
 	}
 	return config
+}
+
+// providerEntries names Cluster API's own providers.
+func providerEntries(dir string, versions []Bundle) []map[string]string {
+	// The version in the path is the default one; all others in the folder are known too.
+	oldest := slices.MinFunc(versions, func(a, b Bundle) int { return semver.Compare(a.Set.Version, b.Set.Version) })
+	var providers []map[string]string
+	for _, p := range Providers() {
+		providers = append(providers, map[string]string{
+			"name": p.Name, "type": p.Type,
+			"url": "file://" + filepath.Join(dir, p.Component, oldest.Set.Version, p.File),
+		})
+	}
+	return providers
 }
 
 // ClusterctlEnv is what clusterctl needs in its environment to stay off the internet, beside --config.

@@ -82,8 +82,11 @@ type Spec struct {
 	Clusters      int    `json:"clusters"`
 	ControlPlanes int    `json:"controlPlanes"`
 	Workers       int    `json:"workers"`
-	NodeMemory    string `json:"nodeMemory"`
-	NodeCPU       string `json:"nodeCPU"`
+	// Metal is the version of the provider of simulated bare metal, and Hosts how many hosts each cluster has; empty and 0 without.
+	Metal      string `json:"metal,omitempty"`
+	Hosts      int    `json:"hosts,omitempty"`
+	NodeMemory string `json:"nodeMemory"`
+	NodeCPU    string `json:"nodeCPU"`
 	// Inputs holds the paths and addresses the supervisor needs; they are not compared.
 	Inputs Inputs `json:"inputs"`
 }
@@ -94,6 +97,8 @@ type Inputs struct {
 	APIServer         string `json:"apiServer"`
 	ControllerManager string `json:"controllerManager"`
 	Scheduler         string `json:"scheduler"`
+	// Metal is the program of simulated bare metal; empty without.
+	Metal string `json:"metal,omitempty"`
 	// Images are the directories the registry reads images from; they are shared by all sandboxes and never written.
 	Images []string `json:"images,omitempty"`
 	// Clusterctl holds a clusterctl for each Cluster API version there is.

@@ -150,7 +150,13 @@ func (s *Supervisor) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range append(last, node) {
+	last = append(last, node)
+	if s.cfg.Spec.Inputs.Metal != "" {
+		part := s.metalComponent(files)
+		s.add(ctx, part)
+		last = append(last, part)
+	}
+	for _, part := range last {
 		if err := part.awaitHealthy(ctx, startLimit); err != nil {
 			return err
 		}

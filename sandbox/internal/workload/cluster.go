@@ -6,7 +6,7 @@ package workload
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-//go:embed cluster.yaml.tmpl
-var manifest string
+//go:embed cluster.yaml.tmpl metal.yaml.tmpl
+var manifests embed.FS
 
 // fieldOwner owns what this package applies.
 const fieldOwner = "sandbox"
@@ -39,11 +39,17 @@ type Cluster struct {
 	Workers       int
 	// Startup is how long each simulated part of a machine takes to start.
 	Startup time.Duration
+	// Metal is set for a cluster on simulated bare metal; its machines take the times that its hosts do.
+	Metal *Metal
 }
 
 // Objects returns the cluster's objects in the order they are applied: what is referred to may come later, Cluster API waits for it.
 func (c Cluster) Objects() ([]*unstructured.Unstructured, error) {
-	t, err := template.New("cluster").Option("missingkey=error").Parse(manifest)
+	name := "cluster.yaml.tmpl"
+	if c.Metal != nil {
+		name = "metal.yaml.tmpl"
+	}
+	t, err := template.New(name).Option("missingkey=error").ParseFS(manifests, name)
 	if err != nil {
 		return nil, fmt.Errorf("parse cluster template: %w", err)
 	}
@@ -73,7 +79,10 @@ func (c Cluster) Apply(ctx context.Context, client dynamic.Interface) error {
 		return err
 	}
 	for _, u := range objects {
-		r := client.Resource(resourceOf(u.GroupVersionKind())).Namespace(u.GetNamespace())
+		var r dynamic.ResourceInterface = client.Resource(resourceOf(u.GroupVersionKind()))
+		if u.GetNamespace() != "" {
+			r = client.Resource(resourceOf(u.GroupVersionKind())).Namespace(u.GetNamespace())
+		}
 		if err := applyPatiently(ctx, r, u); err != nil {
 			return fmt.Errorf("apply %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 		}
