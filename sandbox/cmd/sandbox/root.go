@@ -38,6 +38,7 @@ namespaces of their own. No root and no container engine is needed, and several 
 		newClusterctlCommand(s),
 		newExecCommand(s),
 		newImageCommand(s),
+		newHostCommand(s),
 		newNodeCommand(s),
 		newReleaseCommand(s, clk),
 		newLoadCommand(s, clk),

@@ -72,13 +72,18 @@ func (c Cluster) Objects() ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Apply writes the cluster's objects.
+// Apply writes the cluster's objects. Hosts come first: a machine that finds none that is available looks again only after half a minute.
 func (c Cluster) Apply(ctx context.Context, client dynamic.Interface) error {
 	objects, err := c.Objects()
 	if err != nil {
 		return err
 	}
 	for _, u := range objects {
+		if u.GetKind() == "Cluster" && c.Metal != nil {
+			if err := awaitHosts(ctx, client, c.Namespace); err != nil {
+				return err
+			}
+		}
 		var r dynamic.ResourceInterface = client.Resource(resourceOf(u.GroupVersionKind()))
 		if u.GetNamespace() != "" {
 			r = client.Resource(resourceOf(u.GroupVersionKind())).Namespace(u.GetNamespace())

@@ -4,7 +4,14 @@
 package workload
 
 import (
+	"context"
 	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/capstan-dev/capstan/sandbox/metal/host"
 )
@@ -69,4 +76,28 @@ func Images(kubernetes string) []host.KnownImage {
 		build(2, "5.15.0-118-generic", "Ubuntu 22.04.5 LTS", "2.1.4", "2ba8dc7af0b0a6a0b8b8ee66a9b3e4a5d1e55cbb9b4a77cdb3e8fd1b5a1ec002"),
 		build(3, "5.15.0-130-generic", "Ubuntu 22.04.5 LTS", "2.1.5", "3ba8dc7af0b0a6a0b8b8ee66a9b3e4a5d1e55cbb9b4a77cdb3e8fd1b5a1ec003"),
 	}
+}
+
+// awaitHosts waits until no host of a namespace is on its way to be available.
+func awaitHosts(ctx context.Context, client dynamic.Interface, namespace string) error {
+	hosts := client.Resource(schema.GroupVersionResource{Group: "metal3.io", Version: "v1alpha1", Resource: "baremetalhosts"}).Namespace(namespace)
+	waiting := ""
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := hosts.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			switch state := field(&list.Items[i], "status", "provisioning", "state"); state {
+			case "", "registering", "inspecting", "preparing":
+				waiting = fmt.Sprintf("%s is %q", list.Items[i].GetName(), state)
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for hosts of %s (%s): %w", namespace, waiting, err)
+	}
+	return nil
 }
