@@ -138,3 +138,7 @@ demo: build images ## a real management cluster, upgraded before your eyes
 .PHONY: sandbox
 sandbox: sandbox-binary ## start a management cluster with a workload cluster of 3 + 3 machines, to play with
 	bin/sandbox up --capi $(FROM) --offer $(TO) --clusters 1 --control-planes 3 --workers 3
+
+.PHONY: sandbox-metal
+sandbox-metal: sandbox-binary ## start one with a workload cluster on simulated bare metal: HOSTS=5 for 3 + 2 machines
+	bin/sandbox up --name metal --capi $(FROM) --offer $(TO) --metal --hosts $(or $(HOSTS),5) --control-planes 3 --workers 2
