@@ -127,8 +127,6 @@ type Status struct {
 	HardwareProfile       string             `json:"hardwareProfile,omitempty"`
 	Hardware              *Hardware          `json:"hardware,omitempty"`
 	Provisioning          Provisioning       `json:"provisioning"`
-	GoodCredentials       map[string]any     `json:"goodCredentials,omitempty"`
-	TriedCredentials      map[string]any     `json:"triedCredentials,omitempty"`
 	PoweredOn             bool               `json:"poweredOn"`
 	OperationHistory      History            `json:"operationHistory"`
 }

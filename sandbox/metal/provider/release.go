@@ -92,13 +92,16 @@ func (r *machineReconciler) reuses(ctx context.Context, s *scope) (bool, error) 
 		}
 		return r.templateReuses(ctx, s.machine.Namespace, name)
 	}
-	deployment := s.machine.Labels[clusterv1.MachineDeploymentNameLabel]
+	deployment, machineSet := s.machine.Labels[clusterv1.MachineDeploymentNameLabel], owner(s.machine, "MachineSet")
+	if deployment == "" || machineSet == "" {
+		return false, nil
+	}
 	u, err := r.get(ctx, clusterv1.GroupVersion.WithKind("MachineDeployment"), s.machine.Namespace, deployment)
-	if deployment == "" || err != nil || u == nil {
+	if err != nil || u == nil {
 		return false, err
 	}
 	if r.generation == New {
-		set, err := r.get(ctx, clusterv1.GroupVersion.WithKind("MachineSet"), s.machine.Namespace, owner(s.machine, "MachineSet"))
+		set, err := r.get(ctx, clusterv1.GroupVersion.WithKind("MachineSet"), s.machine.Namespace, machineSet)
 		if err != nil || set == nil {
 			return false, err
 		}

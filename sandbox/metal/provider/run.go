@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	// Objects without Go types are read from the API server and not from a cache, so that what was just written is seen.
-	b := base{client: mgr.GetClient(), generation: o.Generation, clock: o.Clock, recorder: mgr.GetEventRecorder("metal3-controller")}
+	b := base{client: mgr.GetClient(), generation: o.Generation, clock: o.Clock}
 	for _, setup := range []func(ctrl.Manager) error{
 		(&clusterReconciler{b}).setup, (&machineReconciler{b}).setup, (&templateReconciler{b}).setup,
 	} {
