@@ -84,6 +84,7 @@ test-unit: ## unit tests of all modules: no sandbox, seconds
 .PHONY: test-scenarios
 test-scenarios: build assets ## the cases and the stories of test/scenarios
 	CAPSTAN_SCENARIOS=$(CURDIR)/bin KUBEBUILDER_ASSETS=$(CURDIR)/$(ASSETS) $(GO) test -count=1 -p 1 -timeout 60m -v ./test/scenarios/...
+	cd sandbox && CAPSTAN_METAL_STORY=1 $(GO) test -count=1 -timeout 20m -v -run TestRollOnBareMetal ./cmd/sandbox
 
 # Each seed upgrades a small platform twice while requests are refused, cut, slowed and answered in vain, and Capstan is
 # killed. `make test` tries two.

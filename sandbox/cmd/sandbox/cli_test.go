@@ -61,6 +61,12 @@ func TestBadCommandLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		"a load of too few Machines":               {[]string{"load", "--dir", dir, "--clusters", "5", "--machines", "4"}, "too few"},
 		"a load of nobody":                         {[]string{"load", "--dir", dir, "--parallel", "0"}, "--parallel"},
 		"a load of two clusters":                   {[]string{"load", "--dir", dir, "--kubeconfig", "x"}, "--kubeconfig"},
+		"hosts without bare metal":                 {[]string{"up", "--dir", dir, "--hosts", "5"}, "--metal"},
+		"fewer hosts than machines":                {[]string{"up", "--dir", dir, "--metal", "--hosts", "4", "--control-planes", "3", "--workers", "2"}, "5 machines"},
+		"a Metal3 that there is not":               {[]string{"up", "--dir", dir, "--metal", "--metal3", "v1.11.0"}, "v1.12.4 and v1.13.2"},
+		"bare metal without Cluster API":           {[]string{"up", "--dir", dir, "--metal", "--no-capi"}, "--no-capi"},
+		"a host that fails in an unknown way":      {[]string{"host", "set", "--dir", dir, "host-1", "--fail", "fire"}, "checksum"},
+		"hosts that are not named":                 {[]string{"host", "set", "--dir", dir, "--slow"}, "--all"},
 		"an image name without what it stands for": {[]string{"image", "add", "--dir", dir, "a:v1"}, "--from"},
 	}
 	for name, tc := range cases {
@@ -83,15 +89,18 @@ func TestCommandsSayThatNothingRunsAndWhatToDo(t *testing.T) {
 		{"clusterctl", "--", "version"},
 		{"image", "ls"},
 		{"node", "set", "--cpu", "1"},
+		{"host", "list"},
+		{"host", "set", "host-1", "--slow"},
+		{"host", "images"},
 		{"exec", "--", "true"},
 		{"load"},
 	} {
-		t.Run(args[0], func(t *testing.T) {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			// Flags stand before the arguments of another program.
 			n := 1
-			if args[0] == "image" || args[0] == "node" {
+			if args[0] == "image" || args[0] == "node" || args[0] == "host" {
 				n = 2
 			}
 			line := append(append(append([]string{}, args[:n]...), "--dir", dir), args[n:]...)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/sandbox/internal/controlplane"
+	"github.com/capstan-dev/capstan/sandbox/internal/supervisor"
 	"github.com/capstan-dev/capstan/sandbox/metal/host"
 )
 
@@ -44,11 +47,10 @@ func (o *hostOptions) open() (kube, error) {
 	if err != nil {
 		return kube{}, err
 	}
-	k, err := newKube(l)
-	if err != nil {
-		return kube{}, o.explain(err)
+	if _, err := os.Stat(controlplane.FilesIn(l.Dir).Kubeconfig()); err != nil {
+		return kube{}, o.explain(fmt.Errorf("%w: %w", supervisor.ErrNotRunning, err))
 	}
-	return k, nil
+	return newKube(l)
 }
 
 // hostState is a host as `sandbox host list` shows it.

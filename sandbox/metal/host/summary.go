@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -32,7 +32,7 @@ func (s *stepper) condition(kind string, is bool, yes, no string) {
 	if is {
 		c.Status, c.Reason = metav1.ConditionTrue, yes
 	}
-	meta.SetStatusCondition(&s.Status.Conditions, c)
+	apimeta.SetStatusCondition(&s.Status.Conditions, c)
 }
 
 // hardwareOf makes up a host's hardware; the same host has the same.

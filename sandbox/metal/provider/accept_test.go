@@ -5,7 +5,6 @@ package provider
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -241,11 +240,12 @@ func (l *lab) makeCluster() {
 	}
 	cl.Status.Initialization.InfrastructureProvisioned = new(true)
 	l.must(l.client.Status().Update(ctx, cl))
-	l.makeMachine(ctx)
+	l.makeMachine()
 }
 
-func (l *lab) makeMachine(ctx context.Context) {
+func (l *lab) makeMachine() {
 	l.t.Helper()
+	ctx := l.t.Context()
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal-1", Name: "m", Labels: map[string]string{
 			clusterv1.ClusterNameLabel: "metal-1", clusterv1.MachineControlPlaneLabel: "",
@@ -272,7 +272,7 @@ func (l *lab) makeMachine(ctx context.Context) {
 // moveHosts lets the hosts go on until they rest, writing each status.
 func (l *lab) moveHosts() {
 	l.t.Helper()
-	now := time.Now() //nolint:forbidigo // where hosts start; from here on time is faked
+	now := time.Now() // where hosts start; from here on time is faked
 	images := workload.Images("v1.36.3")
 	for range 40 {
 		list := listOf(hostKind())

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,7 +73,7 @@ func (b base) setCondition(u *unstructured.Unstructured, kind string, is metav1.
 	if err != nil {
 		return err
 	}
-	if !meta.SetStatusCondition(&conditions, metav1.Condition{
+	if !apimeta.SetStatusCondition(&conditions, metav1.Condition{
 		Type: kind, Status: is, Reason: reason, Message: message, ObservedGeneration: u.GetGeneration(),
 		LastTransitionTime: metav1.NewTime(b.clock.Now()),
 	}) {

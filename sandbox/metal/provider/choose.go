@@ -43,30 +43,14 @@ const noHost = "no available host found. Requeuing. Object will be requeued afte
 // choose picks a host: the one that is the machine's already, else a booked one, else any of the free ones, by chance. A booked host that is not available
 // yet makes the machine wait even if another one is; a booked host that has an error is passed over and keeps its label.
 func choose(hosts []unstructured.Unstructured, w wanted) choice {
-	var booked, free []*unstructured.Unstructured
-	for i := range hosts {
-		h := &hosts[i]
-		if !w.selector.Matches(labels.Set(h.GetLabels())) {
-			continue
-		}
-		consumer := text(h, "spec", "consumerRef", "name")
-		if consumer == w.machine && text(h, "spec", "consumerRef", "kind") == "Metal3Machine" {
-			return choice{host: h}
-		}
-		label, labelled := h.GetLabels()[nodeReuseLabel]
-		if labelled && label != w.booking || !labelled && consumer != "" || !usable(h) {
-			continue
-		}
-		switch state := text(h, "status", "provisioning", "state"); {
-		case labelled:
-			booked = append(booked, h)
-		case state == "ready" || state == "available":
-			free = append(free, h)
-		}
+	own, booked, free := sift(hosts, w)
+	if own != nil {
+		return choice{host: own}
 	}
 	for _, h := range booked {
-		if state := text(h, "status", "provisioning", "state"); state != "ready" && state != "available" {
-			return choice{why: fmt.Sprintf("Found BareMetalHost %s with nodeReuse label, but its state is %q. Object will be requeued after 30s", h.GetName(), state)}
+		if !available(h) {
+			return choice{why: fmt.Sprintf("Found BareMetalHost %s with nodeReuse label, but its state is %q. Object will be requeued after 30s",
+				h.GetName(), text(h, "status", "provisioning", "state"))}
 		}
 	}
 	if len(booked) > 0 {
@@ -79,6 +63,34 @@ func choose(hosts []unstructured.Unstructured, w wanted) choice {
 		return choice{host: pick(free)}
 	}
 	return choice{why: noHost}
+}
+
+// sift finds the machine's own host, those booked for its owner in whatever state, and those that are free.
+func sift(hosts []unstructured.Unstructured, w wanted) (own *unstructured.Unstructured, booked, free []*unstructured.Unstructured) {
+	for i := range hosts {
+		h := &hosts[i]
+		if !w.selector.Matches(labels.Set(h.GetLabels())) {
+			continue
+		}
+		consumer := text(h, "spec", "consumerRef", "name")
+		if consumer == w.machine && text(h, "spec", "consumerRef", "kind") == "Metal3Machine" {
+			return h, nil, nil
+		}
+		label, labelled := h.GetLabels()[nodeReuseLabel]
+		switch {
+		case !usable(h):
+		case labelled && label == w.booking:
+			booked = append(booked, h)
+		case !labelled && consumer == "" && available(h):
+			free = append(free, h)
+		}
+	}
+	return nil, booked, free
+}
+
+func available(h *unstructured.Unstructured) bool {
+	state := text(h, "status", "provisioning", "state")
+	return state == "ready" || state == "available"
 }
 
 // usable leaves out hosts that are going, in error, paused or known to be unhealthy.
