@@ -27,6 +27,8 @@ type Ask struct {
 	Namespaces []string
 	// Nodes narrows the topics about control planes and worker pools; nil asks about all of them and about no change.
 	Nodes *AskNodes
+	// Image is an image to be probed from here; nil for none.
+	Image *AskImage
 }
 
 // Survey is what a plan asks about beyond the state of the objects that it wants: costly to find out, and of no use to a
@@ -52,6 +54,8 @@ type Survey struct {
 	Stored *Stored
 	// Pauses are the paused objects of workload clusters, sorted.
 	Pauses []Pause
+	// Image is what the servers of the image said; nil if none was asked for.
+	Image *ImageProbe
 }
 
 // Failed tells whether a topic could not be observed, and why. A topic that nobody asked for was not observed either.

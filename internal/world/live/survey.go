@@ -43,6 +43,7 @@ func topics() []topic {
 		accessTopic(),
 		accountsTopic(),
 		endingTopic(),
+		imageTopic(),
 	}
 }
 
