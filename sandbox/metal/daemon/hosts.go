@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,7 +86,29 @@ func (r *hostReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, fmt.Errorf("write status: %w", err)
 	}
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: again}, r.writeHardware(ctx, u, next)
+}
+
+// writeHardware keeps what inspection has found in an object of its own, as the operator does.
+func (r *hostReconciler) writeHardware(ctx context.Context, u *unstructured.Unstructured, status host.Status) error {
+	if status.Hardware == nil || status.Provisioning.State != host.StateAvailable {
+		return nil
+	}
+	found, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status.Hardware)
+	if err != nil {
+		return fmt.Errorf("encode hardware: %w", err)
+	}
+	data := object(hostKind().GroupVersion().WithKind("HardwareData"))
+	data.SetNamespace(u.GetNamespace())
+	data.SetName(u.GetName())
+	data.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: new(true),
+	}})
+	data.Object["spec"] = map[string]any{"hardware": found}
+	if err := r.client.Create(ctx, data); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("write hardware data: %w", err)
+	}
+	return nil
 }
 
 func (r *hostReconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, next host.Status) error {
