@@ -1,0 +1,90 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Change is one thing that differs between two images. From is empty for what comes, To for what goes.
+type Change struct {
+	// Subject is os, kernel, component, package, module or disk.
+	Subject string `json:"subject"`
+	Name    string `json:"name"`
+	From    string `json:"from,omitempty"`
+	To      string `json:"to,omitempty"`
+}
+
+// Difference is what a roll from one image to the other changes.
+type Difference struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Changes are in the order of their weight: operating system, kernel, components, modules, packages, disk.
+	Changes []Change `json:"changes"`
+	// Unread is what could not be read in either image, and so was not compared.
+	Unread []Unread `json:"unread,omitempty"`
+}
+
+// Diff compares two reports. For packages to be compared, both must have been made with AllPackages.
+func Diff(a, b *Report) *Difference {
+	d := &Difference{From: a.Source, To: b.Source, Changes: []Change{}}
+	fa, fb := a.facts(), b.facts()
+	for _, subject := range []string{"os", "kernel", "component", "module", "package", "disk"} {
+		var names []string
+		for key := range fa {
+			names = append(names, key)
+		}
+		for key := range fb {
+			names = append(names, key)
+		}
+		slices.Sort(names)
+		for _, key := range slices.Compact(names) {
+			kind, name, _ := strings.Cut(key, "\x00")
+			if kind == subject && fa[key] != fb[key] {
+				d.Changes = append(d.Changes, Change{Subject: subject, Name: name, From: fa[key], To: fb[key]})
+			}
+		}
+	}
+	for _, r := range []*Report{a, b} {
+		for _, u := range r.Unread {
+			d.Unread = append(d.Unread, Unread{What: r.Source + ": " + u.What, Why: u.Why})
+		}
+	}
+	return d
+}
+
+// facts are what can be compared, by subject and name.
+func (r *Report) facts() map[string]string {
+	out := map[string]string{}
+	add := func(subject, name, value string) {
+		if value == "" {
+			return
+		}
+		key := subject + "\x00" + name
+		if old := out[key]; old != "" && old != value { // two versions of one package side by side
+			value = old + ", " + value
+		}
+		out[key] = value
+	}
+	c := r.Contents()
+	add("os", "operating system", c.OSImage)
+	add("os", "architecture", r.Architecture)
+	add("kernel", "kernel", c.KernelVersion)
+	for _, k := range r.Components {
+		add("component", k.Name, k.Version)
+	}
+	for _, p := range r.Packages {
+		add("package", p.Name, p.Version)
+	}
+	for _, m := range r.Modules {
+		if m.Kernel == c.KernelVersion {
+			add("module", m.Name, m.says())
+		}
+	}
+	add("disk", "format", r.Format)
+	add("disk", "size of the disk in bytes", strconv.FormatInt(r.VirtualSizeBytes, 10))
+	return out
+}
