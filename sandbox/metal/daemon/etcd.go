@@ -106,14 +106,14 @@ func (w *workload) elect(ctx context.Context) error {
 
 // members lists the Pods of etcd members that were not removed.
 func (w *workload) members(ctx context.Context) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	if err := w.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"}); err != nil {
-		return nil, fmt.Errorf("list etcd members: %w", err)
+	pods, err := w.pods(ctx, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"})
+	if err != nil {
+		return nil, err
 	}
 	var members []corev1.Pod
-	for i := range pods.Items {
-		if _, removed := pods.Items[i].Annotations[cloudv1.EtcdMemberRemoved]; !removed {
-			members = append(members, pods.Items[i])
+	for i := range pods {
+		if _, removed := pods[i].Annotations[cloudv1.EtcdMemberRemoved]; !removed {
+			members = append(members, pods[i])
 		}
 	}
 	return members, nil

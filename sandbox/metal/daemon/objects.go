@@ -190,14 +190,14 @@ func (w *workload) countProxies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get kube-proxy: %w", err)
 	}
-	var nodes corev1.NodeList
-	if err := w.client.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+	nodes, err := w.nodes(ctx)
+	if err != nil {
+		return err
 	}
 	all, ready := int32(0), int32(0)
-	for i := range nodes.Items {
+	for i := range nodes {
 		all++
-		for _, c := range nodes.Items[i].Status.Conditions {
+		for _, c := range nodes[i].Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 				ready++
 			}

@@ -8,10 +8,15 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	inmemoryruntime "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/runtime"
@@ -76,15 +81,15 @@ func (w *workload) settle(ctx context.Context, running []machine) error {
 			return fmt.Errorf("join %s: %w", m.name, err)
 		}
 	}
-	var nodes corev1.NodeList
-	if err := w.client.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+	nodes, err := w.nodes(ctx)
+	if err != nil {
+		return err
 	}
 	known := map[string]bool{}
-	for i := range nodes.Items {
-		known[nodes.Items[i].Name] = true
-		if !present[nodes.Items[i].Name] {
-			if err := w.silence(ctx, &nodes.Items[i], true); err != nil {
+	for i := range nodes {
+		known[nodes[i].Name] = true
+		if !present[nodes[i].Name] {
+			if err := w.silence(ctx, &nodes[i], true); err != nil {
 				return err
 			}
 		}
@@ -191,12 +196,12 @@ func (w *workload) silence(ctx context.Context, node *corev1.Node, wiped bool) e
 
 // collect removes the Pods of nodes that are gone, as the Pod garbage collector does, and stops what they served.
 func (w *workload) collect(ctx context.Context, nodes map[string]bool) error {
-	var pods corev1.PodList
-	if err := w.client.List(ctx, &pods); err != nil {
-		return fmt.Errorf("list pods: %w", err)
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		if p.Spec.NodeName == "" || nodes[p.Spec.NodeName] {
 			continue
 		}
@@ -223,6 +228,32 @@ func (w *workload) stop(apiServer, member string) error {
 		}
 	}
 	return nil
+}
+
+func (w *workload) nodes(ctx context.Context) ([]corev1.Node, error) {
+	return list[corev1.Node](ctx, w, corev1.SchemeGroupVersion.WithKind("Node"))
+}
+
+func (w *workload) pods(ctx context.Context, opts ...client.ListOption) ([]corev1.Pod, error) {
+	return list[corev1.Pod](ctx, w, corev1.SchemeGroupVersion.WithKind("Pod"), opts...)
+}
+
+// list reads objects of a kind. What a client has patched the in-memory server keeps without a Go type, and refuses to put into a list of one.
+func list[T any](ctx context.Context, w *workload, kind schema.GroupVersionKind, opts ...client.ListOption) ([]T, error) {
+	raw := listOf(kind)
+	if err := w.client.List(ctx, raw, opts...); err != nil {
+		return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
+	}
+	slices.SortFunc(raw.Items, func(a, b unstructured.Unstructured) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	all := make([]T, len(raw.Items))
+	for i := range raw.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Items[i].Object, &all[i]); err != nil {
+			return nil, fmt.Errorf("decode %s %s: %w", kind.Kind, raw.Items[i].GetName(), err)
+		}
+	}
+	return all, nil
 }
 
 // create writes an object unless it is there.

@@ -72,6 +72,7 @@ func TestAClusterIsWhatItsHostsRun(t *testing.T) {
 		if err := w.settle(ctx, step.running); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
+		patchNodes(t, w)
 		if diff := cmp.Diff(look(t, w), step.want); diff != "" {
 			t.Fatalf("%s (-got +want):\n%s", step.name, diff)
 		}
@@ -79,6 +80,21 @@ func TestAClusterIsWhatItsHostsRun(t *testing.T) {
 	members, err := w.members(ctx)
 	if err != nil || len(members) != 1 || members[0].Annotations["etcd.inmemory.infrastructure.cluster.x-k8s.io/leader-from"] == "" {
 		t.Errorf("the last member does not lead: %v %v", members, err)
+	}
+}
+
+// patchNodes writes nodes the way a client does that patches them: without a Go type.
+func patchNodes(t *testing.T, w *workload) {
+	t.Helper()
+	nodes := listOf(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := w.client.List(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		nodes.Items[i].SetLabels(map[string]string{"patched": "", controlPlaneLabel: ""})
+		if err := w.client.Update(t.Context(), &nodes.Items[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -97,17 +113,18 @@ func dark(m machine) machine {
 // look writes down the nodes, their Pods, in brackets when they are not ready, and how many etcd members are served.
 func look(t *testing.T, w *workload) string {
 	t.Helper()
-	var nodes corev1.NodeList
-	var pods corev1.PodList
-	for _, list := range []client.ObjectList{&nodes, &pods} {
-		if err := w.client.List(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+	nodes, err := w.nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := w.pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	short := map[string]string{"etcd": "etcd", "kube-apiserver": "api", "kube-controller-manager": "kcm", "kube-scheduler": "sched", "kube-proxy": "proxy"}
 	var lines []string
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
+	for i := range nodes {
+		n := &nodes[i]
 		text := n.Name
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady {
@@ -115,10 +132,10 @@ func look(t *testing.T, w *workload) string {
 			}
 		}
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"} {
-			j := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == component+"-"+n.Name })
+			j := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == component+"-"+n.Name })
 			switch {
 			case j < 0:
-			case podReady(&pods.Items[j]):
+			case podReady(&pods[j]):
 				text += " " + short[component]
 			default:
 				text += " (" + short[component] + ")"
