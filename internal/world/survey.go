@@ -56,6 +56,8 @@ type Survey struct {
 	Pauses []Pause
 	// Image is what the servers of the image said; nil if none was asked for.
 	Image *ImageProbe
+	// Pools is what a roll of nodes depends on; nil if nobody asked.
+	Pools *PoolSurvey
 }
 
 // Failed tells whether a topic could not be observed, and why. A topic that nobody asked for was not observed either.

@@ -1,0 +1,80 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TopicPools are the owners of the chosen clusters' Machines with all that a roll of their nodes depends on.
+const TopicPools Topic = "the hosts, machine templates and health checks of the pools"
+
+// PoolSurvey is what a plan to roll nodes asks about the chosen clusters.
+type PoolSurvey struct {
+	// Clusters are sorted by namespace and name.
+	Clusters []PoolCluster
+}
+
+// PoolCluster is one workload cluster.
+type PoolCluster struct {
+	// Key is namespace/name.
+	Key string
+	// Owners are its control plane and then its MachineDeployments, by name.
+	Owners []PoolOwner
+	// Checks are the MachineHealthChecks for it, sorted by name.
+	Checks []HealthCheck
+	// Hosts are all bare-metal hosts of its namespace, sorted by name; nil where that kind is not served.
+	Hosts []BareHost
+}
+
+// PoolOwner is a control plane or a MachineDeployment.
+type PoolOwner struct {
+	Ref Ref
+	// ControlPlane tells it from a pool of workers.
+	ControlPlane bool
+	Replicas     int64
+	// Version is the Kubernetes version that its Machines are to have, VersionPath the dotted path of that field.
+	Version, VersionPath string
+	// Template is the infrastructure machine template, without managedFields; nil if it names none or none that is there.
+	Template *unstructured.Unstructured
+	// TemplateRef is the dotted path of the owner's field that names the template.
+	TemplateRef string
+	// MaxSurge and MaxUnavailable say how a roll may deviate from Replicas. MaxUnavailable has no path for a control plane.
+	MaxSurge, MaxUnavailable Setting
+	// StrategyType is "RollingUpdate" where the owner says nothing; OnDelete tells that Machines are replaced only once
+	// somebody deletes them.
+	StrategyType string
+	OnDelete     bool
+	// Paused tells that the owner's controller leaves it alone, by field or by annotation.
+	Paused bool
+	// Autoscaler tells the limits that the cluster autoscaler has, "1 to 5"; empty where it does not scale the pool.
+	Autoscaler string
+	// DrainTimeout is how long a drain may take, "10m0s"; empty for as long as it needs.
+	DrainTimeout string
+	// Topology tells that a ClusterClass manages it.
+	Topology bool
+	// Machines are those that go back to it, sorted by name.
+	Machines []RolledMachine
+}
+
+// Setting is a field of an owner, in the words of the API version that it was read in.
+type Setting struct {
+	// Path leads to the field whether it is there or not.
+	Path []string
+	// Value is its value as JSON; empty if it is absent.
+	Value string
+}
+
+// HealthCheck is a MachineHealthCheck that watches Machines of the cluster.
+type HealthCheck struct {
+	Ref Ref
+	// Pools are the names of the owners some of whose Machines it selects, sorted.
+	Pools []string
+	// NodeStartupTimeout is how long a Machine may take to get a node before it is replaced; zero for ever.
+	NodeStartupTimeout time.Duration
+	// Paused tells that the annotation which pauses it is there.
+	Paused bool
+}
