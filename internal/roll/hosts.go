@@ -36,7 +36,7 @@ func (d Demand) Refuses(h *world.BareHost) string {
 	return cmp.Or(d.never(h), d.notNow(h))
 }
 
-// never says why a host is none for this pool, whatever happens; empty if it is one.
+// never says why a host is none for this pool as long as nobody changes it; empty if it is one.
 func (d Demand) never(h *world.BareHost) string {
 	switch {
 	case h.Namespace != d.Namespace:
@@ -45,12 +45,14 @@ func (d Demand) never(h *world.BareHost) string {
 		return fmt.Sprintf("its labels do not match %q", d.Selector)
 	case h.Externally:
 		return "something else provisioned it (spec.externallyProvisioned)"
+	case h.ReservedFor != "" && h.ReservedFor != d.Reuse:
+		return fmt.Sprintf("it is reserved for %s (label infrastructure.cluster.x-k8s.io/node-reuse=%s)", owner(h.ReservedFor), h.ReservedFor)
 	}
-	return d.Misfit(h)
+	return cmp.Or(Trouble(h), d.Misfit(h))
 }
 
-// notNow says what keeps a host that would be one for this pool.
-func (d Demand) notNow(h *world.BareHost) string {
+// Trouble says why a host's operator does nothing with it, empty if it works.
+func Trouble(h *world.BareHost) string {
 	switch {
 	case h.Deleting:
 		return "it is being deleted"
@@ -64,10 +66,15 @@ func (d Demand) notNow(h *world.BareHost) string {
 		return "it is in error: " + h.Error
 	case h.Operational != "" && h.Operational != "OK":
 		return "its operational status is " + h.Operational
+	}
+	return ""
+}
+
+// notNow says what keeps a host that is one for this pool.
+func (d Demand) notNow(h *world.BareHost) string {
+	switch {
 	case h.Consumer.Name != "":
 		return "it is in use by " + h.Consumer.String()
-	case h.ReservedFor != "" && h.ReservedFor != d.Reuse:
-		return fmt.Sprintf("it is reserved for %s (label infrastructure.cluster.x-k8s.io/node-reuse=%s)", owner(h.ReservedFor), h.ReservedFor)
 	case h.State != "available" && h.State != "ready":
 		return "it is in state " + cmp.Or(h.State, "unknown")
 	}
@@ -177,11 +184,18 @@ type group struct {
 func newStock(n int, free []int) *stock {
 	s := &stock{n: n}
 	for _, i := range free {
-		g := group{hosts: newHostSet(n), free: 1}
+		s.have(i)
+	}
+	return s
+}
+
+// have adds a free host that is not in yet.
+func (s *stock) have(i int) {
+	if !slices.ContainsFunc(s.groups, func(g group) bool { return g.hosts.has(i) }) {
+		g := group{hosts: newHostSet(s.n), free: 1}
 		g.hosts.add(i)
 		s.groups = append(s.groups, g)
 	}
-	return s
 }
 
 // sure tells whether a pool finds a free host whatever was chosen before: in some group more are free than it can't use.

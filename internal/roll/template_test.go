@@ -26,7 +26,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-func maps(t *testing.T) Maps {
+func builtInMaps(t *testing.T) Maps {
 	t.Helper()
 	m, err := BuiltIn()
 	if err != nil {
@@ -65,7 +65,7 @@ func TestATemplateIsCopiedWithAnotherImage(t *testing.T) {
 	t.Parallel()
 	old := object(t, metal3)
 	before := old.DeepCopy()
-	got, err := maps(t).Template(old, picture(), TemplateOptions{NodeReuse: true})
+	got, err := builtInMaps(t).Template(old, picture(), TemplateOptions{NodeReuse: true})
 	if err != nil {
 		t.Fatalf("Template() = %v", err)
 	}
@@ -93,8 +93,8 @@ func TestATemplateIsCopiedWithAnotherImage(t *testing.T) {
 
 func TestNamesFollowFromContent(t *testing.T) {
 	t.Parallel()
-	m := maps(t)
-	make := func(old *unstructured.Unstructured, url string, reuse bool) *unstructured.Unstructured {
+	m := builtInMaps(t)
+	next := func(old *unstructured.Unstructured, url string, reuse bool) *unstructured.Unstructured {
 		t.Helper()
 		image := picture()
 		image.Spec.URL = url
@@ -105,35 +105,35 @@ func TestNamesFollowFromContent(t *testing.T) {
 		return got
 	}
 	old := object(t, metal3)
-	second := make(old, "http://img/u2.qcow2", false)
-	if again := make(old, "http://img/u2.qcow2", true); again.GetName() != second.GetName() {
+	second := next(old, "http://img/u2.qcow2", false)
+	if again := next(old, "http://img/u2.qcow2", true); again.GetName() != second.GetName() {
 		t.Errorf("the same image gives %s and %s", second.GetName(), again.GetName())
 	}
-	if again := make(second, "http://img/u2.qcow2", true); again != nil {
+	if again := next(second, "http://img/u2.qcow2", true); again != nil {
 		t.Errorf("a template with the image gets another one, %s", again.GetName())
 	}
-	third := make(second, "http://img/u3.qcow2", false)
+	third := next(second, "http://img/u3.qcow2", false)
 	if !strings.HasPrefix(third.GetName(), "workers-") || strings.Count(third.GetName(), "-") != 1 {
 		t.Errorf("the third name is %s, want one hash", third.GetName())
 	}
-	if back := make(third, "http://img/u2.qcow2", false); back.GetName() != second.GetName() {
+	if back := next(third, "http://img/u2.qcow2", false); back.GetName() != second.GetName() {
 		t.Errorf("going back gives %s, want %s", back.GetName(), second.GetName())
 	}
 	bare := second.DeepCopy()
 	bare.SetAnnotations(nil)
-	if next := make(bare, "http://img/u3.qcow2", false); next.GetName() != third.GetName() {
-		t.Errorf("without the annotation the name is %s, want %s", next.GetName(), third.GetName())
+	if got := next(bare, "http://img/u3.qcow2", false); got.GetName() != third.GetName() {
+		t.Errorf("without the annotation the name is %s, want %s", got.GetName(), third.GetName())
 	}
 	edited := second.DeepCopy()
 	if err := unstructured.SetNestedField(edited.Object, "http://img/other.qcow2", "spec", "template", "spec", "image", "url"); err != nil {
 		t.Fatal(err)
 	}
-	if next := make(edited, "http://img/u2.qcow2", false); next.GetName() == edited.GetName() {
+	if got := next(edited, "http://img/u2.qcow2", false); got.GetName() == edited.GetName() {
 		t.Errorf("a template that was edited in place is to be replaced by itself")
 	}
 	old.SetName(strings.Repeat("long", 15) + "abc")
-	if next := make(old, "http://img/u2.qcow2", false); len(next.GetName()) > nameLength {
-		t.Errorf("name %s has %d characters", next.GetName(), len(next.GetName()))
+	if got := next(old, "http://img/u2.qcow2", false); len(got.GetName()) > nameLength {
+		t.Errorf("name %s has %d characters", got.GetName(), len(got.GetName()))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestEachKindHasItsFields(t *testing.T) {
 			if tt.id != "" {
 				image.Spec.ID = tt.id
 			}
-			got, err := maps(t).Template(object(t, template(tt.version, tt.kind, tt.spec)), image, TemplateOptions{})
+			got, err := builtInMaps(t).Template(object(t, template(tt.version, tt.kind, tt.spec)), image, TemplateOptions{})
 			if err != nil {
 				t.Fatalf("Template() = %v", err)
 			}
@@ -175,7 +175,7 @@ func template(version, kind, spec string) string {
 
 func TestTheInMemoryBackendIsAnnotated(t *testing.T) {
 	t.Parallel()
-	got, err := maps(t).Template(object(t, template("v1beta2", "DevMachineTemplate", `{backend: {inMemory: {}}}`)), picture(), TemplateOptions{})
+	got, err := builtInMaps(t).Template(object(t, template("v1beta2", "DevMachineTemplate", `{backend: {inMemory: {}}}`)), picture(), TemplateOptions{})
 	if err != nil {
 		t.Fatalf("Template() = %v", err)
 	}
@@ -203,7 +203,7 @@ func TestTemplatesAreRefusedWithTheReason(t *testing.T) {
 			if tt.image != nil {
 				tt.image(image)
 			}
-			_, err := maps(t).Template(object(t, tt.template), image, TemplateOptions{})
+			_, err := builtInMaps(t).Template(object(t, tt.template), image, TemplateOptions{})
 			var p *problem.Error
 			if !errors.As(err, &p) || !strings.Contains(p.Error(), tt.want) {
 				t.Errorf("Template() = %v, want a problem with %q", err, tt.want)

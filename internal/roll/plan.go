@@ -1,0 +1,268 @@
+// Copyright The Capstan Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package roll
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/problem"
+	"github.com/capstan-dev/capstan/internal/release"
+	"github.com/capstan-dev/capstan/internal/step/nodes"
+	"github.com/capstan-dev/capstan/internal/world"
+)
+
+// IDs of what a plan finds. Package check has a page for each.
+const (
+	// IDTemplate is about the machine template: that its image can be changed, and where.
+	IDTemplate = "CAP-ROLL-TEMPLATE"
+	// IDOwner is about an owner that would not follow, or that something else steers.
+	IDOwner = "CAP-ROLL-OWNER"
+	// IDStrategy is about which Machine goes first.
+	IDStrategy = "CAP-ROLL-STRATEGY"
+	// IDSpare is about hosts that are to be had.
+	IDSpare = "CAP-HOST-SPARE"
+)
+
+// The strategies that can be asked for.
+const (
+	Auto    = "auto"
+	Surge   = "surge"
+	ScaleIn = "scale-in"
+)
+
+// Options are what a person says about a roll.
+type Options struct {
+	// Strategy is Auto, Surge or ScaleIn; empty means Auto.
+	Strategy string
+	// Pools are the names of the owners to roll, in this order behind the control plane; none means all, by name.
+	Pools []string
+	// Version is the Kubernetes version to go to with the image; empty to stay.
+	Version string
+	// Maps say where templates have their images.
+	Maps Maps
+}
+
+// Result is the plan of a roll.
+type Result struct {
+	// Pools are in the order of their rolls.
+	Pools []v1alpha1.PlannedPool
+	// Templates are the manifests of the new templates by their digest, which PlannedPool.Artifact holds.
+	Templates map[string][]byte
+	// Findings are what speaks against it. Each has its ID.
+	Findings []v1alpha1.Finding
+	// UpToDate are the owners that have the image already.
+	UpToDate []world.Ref
+	// Hosts tell of each pool on bare metal which host could be taken, and why not.
+	Hosts []PoolHosts
+}
+
+// PoolHosts are the hosts as one pool sees them.
+type PoolHosts struct {
+	Cluster string
+	Owner   world.Ref
+	Hosts   []HostVerdict
+}
+
+// HostVerdict is one host as a pool sees it.
+type HostVerdict struct {
+	Namespace, Name string
+	// Why says why it can't be taken; empty if it can.
+	Why string
+}
+
+// Plan decides how an image gets on the Machines of clusters: which pools, in which order, with which templates, and
+// whether the new Machine or the old one goes first.
+func Plan(clusters []Cluster, image *v1alpha1.NodeImage, o Options) (*Result, error) {
+	p := &planner{image: image, options: o, out: &Result{Templates: map[string][]byte{}}}
+	for i := range clusters {
+		if err := p.templates(&clusters[i]); err != nil {
+			return nil, err
+		}
+	}
+	p.missing(clusters)
+	p.hosts(clusters)
+	for _, c := range p.candidates {
+		if err := p.decide(c); err != nil {
+			return nil, err
+		}
+	}
+	return p.out, nil
+}
+
+// planner is a plan in the making.
+type planner struct {
+	image   *v1alpha1.NodeImage
+	options Options
+	out     *Result
+	// candidates are the pools that get another template, in order.
+	candidates []*candidate
+	// planned are those that are in the plan.
+	planned []*candidate
+}
+
+// candidate is a pool that gets another template.
+type candidate struct {
+	*Pool
+
+	cluster *Cluster
+	fields  *FieldMap
+	next    *unstructured.Unstructured
+	// demand and what follows is for bare metal: what it asks of a host, the hosts that it could ever take, those it has.
+	demand     Demand
+	ever, held hostSet
+	// reach are both together.
+	reach hostSet
+	// stock are the free hosts of its namespace, nil without bare metal.
+	stock *stock
+	hosts []*world.BareHost
+}
+
+func (c *candidate) object() v1alpha1.ObjectReference { return v1alpha1.ObjectReference(c.Ref) }
+
+func (p *planner) find(id string, v v1alpha1.Verdict, summary, remedy string, objects ...world.Ref) {
+	f := v1alpha1.Finding{ID: id, Verdict: v, Summary: summary, Remedy: remedy}
+	for _, o := range objects {
+		f.Objects = append(f.Objects, v1alpha1.ObjectReference(o))
+	}
+	p.out.Findings = append(p.out.Findings, f)
+}
+
+func (p *planner) block(id, summary, remedy string, objects ...world.Ref) {
+	p.find(id, v1alpha1.VerdictBlock, summary, remedy, objects...)
+}
+
+// templates makes the new templates of a cluster's pools.
+func (p *planner) templates(c *Cluster) error {
+	for _, pool := range p.ordered(c) {
+		if pool.Template == nil {
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s names template %s, which is not there", pool.Ref, c.Key(), pool.TemplateName),
+				fmt.Sprintf("point %s of it to a template that is there", pool.TemplateRef), pool.Ref)
+			continue
+		}
+		fields, next, err := p.template(pool)
+		if err != nil {
+			if blocked, ok := problemOf(err); ok {
+				p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: %s", pool.Ref, c.Key(), blocked.Message), blocked.Remedy, pool.Ref, world.RefOf(pool.Template))
+				continue
+			}
+			return err
+		}
+		switch {
+		case next == nil && !p.moves(pool):
+			p.out.UpToDate = append(p.out.UpToDate, pool.Ref)
+		case pool.Topology:
+			p.topology(c, pool, fields)
+		case !p.follows(c, pool):
+			// What keeps it was found.
+		case next == nil:
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s has image %s already, and would go to Kubernetes %s alone", pool.Ref, c.Key(), p.image.Name, p.options.Version),
+				"change the version by itself, or name an image that holds it", pool.Ref)
+		default:
+			p.candidates = append(p.candidates, &candidate{Pool: pool, cluster: c, fields: fields, next: next})
+		}
+	}
+	return nil
+}
+
+// moves tells that a pool goes to another Kubernetes version.
+func (p *planner) moves(pool *Pool) bool {
+	return p.options.Version != "" && p.options.Version != pool.Version
+}
+
+func (p *planner) template(pool *Pool) (*FieldMap, *unstructured.Unstructured, error) {
+	fields, err := p.options.Maps.For(pool.Template)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := p.options.Maps.Template(pool.Template, p.image, TemplateOptions{})
+	return fields, next, err
+}
+
+// ordered returns the pools that are meant: the control plane, then the others as named, or by name.
+func (p *planner) ordered(c *Cluster) []*Pool {
+	var out []*Pool
+	for i := range c.Pools {
+		if pool := &c.Pools[i]; len(p.options.Pools) == 0 || slices.Contains(p.options.Pools, pool.Ref.Name) {
+			out = append(out, pool)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Pool) int {
+		if a.ControlPlane != b.ControlPlane {
+			if a.ControlPlane {
+				return -1
+			}
+			return 1
+		}
+		if n := slices.Index(p.options.Pools, a.Ref.Name) - slices.Index(p.options.Pools, b.Ref.Name); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Ref.Name, b.Ref.Name)
+	})
+	return out
+}
+
+// missing finds names that no pool has.
+func (p *planner) missing(clusters []Cluster) {
+	for _, name := range p.options.Pools {
+		var have []string
+		for i := range clusters {
+			for j := range clusters[i].Pools {
+				have = append(have, clusters[i].Pools[j].Ref.Name)
+			}
+		}
+		if !slices.Contains(have, name) {
+			slices.Sort(have)
+			p.block(IDOwner, fmt.Sprintf("No control plane or MachineDeployment of the clusters that are meant is named %s", name),
+				"name some of these: "+strings.Join(slices.Compact(have), ", "))
+		}
+	}
+}
+
+// add puts a pool in the plan, behind those that it has to wait for.
+func (p *planner) add(c *candidate, strategy v1alpha1.RollStrategy, why string, settings []v1alpha1.RollSetting) error {
+	data, err := release.Encode([]*unstructured.Unstructured{c.next})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", world.RefOf(c.next), err)
+	}
+	digest := release.Digest(data)
+	p.out.Templates[digest] = data
+	planned := v1alpha1.PlannedPool{
+		Cluster: c.cluster.Key(), Owner: c.object(), ControlPlane: c.ControlPlane, Replicas: c.Counts.Desired,
+		OldTemplate: v1alpha1.ObjectReference(world.RefOf(c.Template)), NewTemplate: v1alpha1.ObjectReference(world.RefOf(c.next)),
+		TemplateRef: c.TemplateRef, Artifact: digest, Strategy: strategy, Why: why, Settings: settings,
+		FromVersion: c.Version, ToVersion: c.Version, Expect: p.image.Spec.Contents, Needs: p.needs(c),
+	}
+	planned.Expect.Packages = nil // nodes do not report them
+	if p.moves(c.Pool) {
+		planned.ToVersion, planned.VersionPath = p.options.Version, c.VersionPath
+	}
+	p.out.Pools = append(p.out.Pools, planned)
+	p.planned = append(p.planned, c)
+	return nil
+}
+
+// needs are the pools before this one: the one before of the same cluster, and those of other clusters that could take the
+// same hosts.
+func (p *planner) needs(c *candidate) []string {
+	var out []string
+	if n := len(p.planned); n > 0 && p.planned[n-1].cluster == c.cluster {
+		out = append(out, nodes.Key(p.planned[n-1].object()))
+	}
+	for _, other := range p.planned {
+		if other.cluster != c.cluster && c.stock != nil && other.stock == c.stock && other.reach.meets(c.reach) {
+			out = append(out, nodes.Key(other.object()))
+		}
+	}
+	return out
+}
+
+func problemOf(err error) (*problem.Error, bool) {
+	p, ok := err.(*problem.Error) //nolint:errorlint // a refusal of this package is never wrapped
+	return p, ok
+}
