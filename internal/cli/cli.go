@@ -94,7 +94,7 @@ func (a *app) root(g *global) *cobra.Command {
 	})
 	g.flags(root.PersistentFlags())
 	root.AddCommand(
-		statusCommand(g), planCommand(g), nodesCommand(g), upgradeCommand(g), resumeCommand(g), pauseCommand(g), abortCommand(g),
+		statusCommand(g), planCommand(g), nodesCommand(g), imageCommand(g), upgradeCommand(g), resumeCommand(g), pauseCommand(g), abortCommand(g),
 		verifyCommand(g),
 		historyCommand(g), explainCommand(g), versionCommand(g),
 	)

@@ -5,6 +5,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
@@ -75,7 +76,7 @@ func (l *looker) component(c *component) (Component, bool) {
 	r, where := l.program(c)
 	if r != nil {
 		out.Path = where
-		v, source, err := binaryVersion(r, c)
+		v, source, err := binaryVersion(r, c, fromPackage)
 		if err != nil && fromPackage == "" {
 			l.report.unread(c.name+" at "+where, err)
 		}
@@ -83,7 +84,7 @@ func (l *looker) component(c *component) (Component, bool) {
 	}
 	if out.Version == "" && fromPackage != "" {
 		out.Version, out.Source = fromPackage, "package"
-	} else if fromPackage != "" && numbers(fromPackage) != numbers(out.Version) && out.Source == "build info" {
+	} else if fromPackage != "" && numbers(fromPackage) != numbers(out.Version) {
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("%s: the package is %s, the program at %s is %s", c.name, out.Package, where, out.Version))
 	}
 	return out, out.Version != ""
@@ -134,7 +135,7 @@ func (l *looker) program(c *component) (*io.SectionReader, string) {
 
 // binaryVersion reads the version out of a program made with Go: what the linker was told, the module's own version, or
 // else the one version that is in it as a text of its own.
-func binaryVersion(r *io.SectionReader, c *component) (v, source string, err error) {
+func binaryVersion(r *io.SectionReader, c *component, hint string) (v, source string, err error) {
 	err = guard(func() error {
 		info, err := buildinfo.Read(r)
 		if err != nil {
@@ -154,7 +155,7 @@ func binaryVersion(r *io.SectionReader, c *component) (v, source string, err err
 		return clean(v), "build info", err
 	}
 	err = guard(func() error {
-		v, err = writtenVersion(r)
+		v, err = writtenVersion(r, hint)
 		return err
 	})
 	return v, "string", err
@@ -172,12 +173,12 @@ func linked(flags, variable string) string {
 }
 
 // writtenVersion looks for versions that stand alone in the data of a program: the linker ends what -X sets with a zero.
-func writtenVersion(r *io.SectionReader) (string, error) {
+func writtenVersion(r *io.SectionReader, hint string) (string, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return "", fmt.Errorf("it is no program: %w", err)
 	}
-	pattern := regexp.MustCompile(`\x00v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+~-]+)?\x00`)
+	pattern := regexp.MustCompile(`\x00v?[0-9]+\.[0-9]+\.[0-9]+([-+~][0-9A-Za-z.+~-]+)?\x00`)
 	counts := map[string]int{}
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_EXECINSTR != 0 || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_COMPRESSED != 0 {
@@ -187,19 +188,29 @@ func writtenVersion(r *io.SectionReader) (string, error) {
 			return "", err
 		}
 	}
-	best, second := "", ""
+	return choose(counts, hint)
+}
+
+// choose takes the version that agrees with the package, without its revision if both are there; else the one that is there
+// most often.
+func choose(counts map[string]int, hint string) (string, error) {
+	var all, agreeing []string
 	for v := range counts {
-		switch {
-		case best == "" || counts[v] > counts[best]:
-			best, second = v, best
-		case second == "" || counts[v] > counts[second]:
-			second = v
+		all = append(all, v)
+		if hint != "" && numbers(v) == numbers(hint) {
+			agreeing = append(agreeing, v)
 		}
 	}
-	if best == "" || second != "" && counts[second] == counts[best] {
-		return "", fmt.Errorf("its build info names no version, and %d versions are written in it", len(counts))
+	if len(agreeing) > 0 {
+		return slices.MinFunc(agreeing, func(a, b string) int {
+			return cmp.Or(len(a)-len(b), strings.Compare(a, b))
+		}), nil
 	}
-	return best, nil
+	slices.SortFunc(all, func(a, b string) int { return counts[b] - counts[a] })
+	if len(all) == 0 || len(all) > 1 && counts[all[0]] == counts[all[1]] {
+		return "", fmt.Errorf("its build info names no version, and %d versions are written in it", len(all))
+	}
+	return all[0], nil
 }
 
 func scan(r io.Reader, pattern *regexp.Regexp, counts map[string]int) error {

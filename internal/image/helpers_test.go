@@ -27,7 +27,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path := ""
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil { //nolint:gosec // the tools of the machine
 			path = filepath.Join(dir, name)
 			break
 		}
@@ -38,7 +38,7 @@ func run(t *testing.T, name string, args ...string) string {
 		}
 		t.Skipf("%s is not installed; `make image-tools` does that", name)
 	}
-	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput() //nolint:gosec // the tools of the machine
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
@@ -51,14 +51,14 @@ func files(t *testing.T, content map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range content {
 		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // as in an image
 			t.Fatal(err)
 		}
 		var err error
 		if target, ok := strings.CutPrefix(text, "-> "); ok {
 			err = os.Symlink(target, to)
 		} else {
-			err = os.WriteFile(to, []byte(text), 0o755)
+			err = os.WriteFile(to, []byte(text), 0o755) //nolint:gosec // as in an image
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func write(t *testing.T, name string, data []byte) string {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(name)
+	b, err := os.ReadFile(name) //nolint:gosec // a file of this test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func program(t *testing.T, name, modulePath, variable, version string, flags ...
 	})
 	to := filepath.Join(t.TempDir(), name)
 	ldflags := "-s -w -X " + modulePath + "/" + pkg + "." + field + "=" + version
-	c := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", to, "-ldflags", ldflags}, flags...), "./cmd/x")...)
+	c := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", to, "-ldflags", ldflags}, flags...), "./cmd/x")...) //nolint:gosec // the compiler
 	c.Dir = dir
 	c.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := c.CombinedOutput(); err != nil {

@@ -100,6 +100,9 @@ func readDisk(r *Report, d disk) (*tree, error) {
 	var systems []found
 	for i := range parts {
 		p := &parts[i]
+		if err := probe(p.reader, p.SizeBytes); err != nil {
+			return nil, err
+		}
 		p.Content = contentOf(p.reader)
 		if p.Content == "ext" {
 			f, err := openExt4(p.reader, p.SizeBytes)

@@ -55,7 +55,7 @@ func partitioned(t *testing.T, content map[string]string) string {
 	}
 	table := write(t, "table", []byte("label: gpt\nstart=2048, size=16384, name=boot\nstart=18432, name=system\n"))
 	run(t, "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin sfdisk -q "+disk+" < "+table)
-	f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+	f, err := os.OpenFile(disk, os.O_WRONLY, 0) //nolint:gosec // a file of this test
 	if err != nil {
 		t.Fatal(err)
 	}

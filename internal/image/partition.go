@@ -27,6 +27,9 @@ type partition struct {
 
 // findPartitions returns the kind of the partition table and the partitions.
 func findPartitions(d disk) (string, []partition, error) {
+	if err := probe(d, d.Size()); err != nil {
+		return "", nil, err
+	}
 	kind, found, err := gpt(d)
 	if err != nil {
 		return "", nil, err
@@ -199,6 +202,11 @@ func signatures() []signature {
 		{"f2fs", 1024, "\x10\x20\xf5\xf2"},
 		{"iso9660", 0x8001, "CD001"},
 	}
+}
+
+// probe reads what signatures are looked for in, so that a disk that can't be read is not taken for an empty one.
+func probe(r io.ReaderAt, size int64) error {
+	return readFull(r, make([]byte, min(size, 0x10048)), 0)
 }
 
 // contentOf recognises what a partition holds; "" is not known.

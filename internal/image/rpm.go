@@ -189,11 +189,16 @@ type bdb struct {
 func (d *bdb) items(page []byte, visit func([]byte) error) error {
 	count := int(d.order.Uint16(page[20:]))
 	for i := 1; i < count && 26+2*i+2 <= len(page); i += 2 {
-		at := int(d.order.Uint16(page[26+2*i:]))
-		if at+12 > len(page) || page[at] != 3 { // small items are the table's own notes
+		before, at := int(d.order.Uint16(page[24+2*i:])), int(d.order.Uint16(page[26+2*i:]))
+		if at+12 > len(page) || before > len(page) || at >= before {
+			continue // too small for a package: the table's own note
+		}
+		blob, err := page[at+1:before], error(nil)
+		if page[at] == 3 {
+			blob, err = d.overflow(int64(d.order.Uint32(page[at+4:])), int64(d.order.Uint32(page[at+8:])))
+		} else if page[at] != 1 || len(blob) < 16 {
 			continue
 		}
-		blob, err := d.overflow(int64(d.order.Uint32(page[at+4:])), int64(d.order.Uint32(page[at+8:])))
 		if err != nil {
 			return err
 		}

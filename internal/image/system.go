@@ -8,8 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 const maxText = 4 << 20
@@ -213,13 +211,6 @@ func upstream(v string) string {
 	}
 	if i := strings.LastIndex(v, "-"); i > 0 {
 		v = v[:i]
-	}
-	for _, sep := range []string{"+", "~"} {
-		if head, _, ok := strings.Cut(v, sep); ok {
-			if _, err := version.ParseGeneric(head); err == nil {
-				v = head
-			}
-		}
 	}
 	return v
 }
