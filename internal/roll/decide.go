@@ -24,35 +24,42 @@ const fewest = 3
 const PausedAnnotation = "cluster.x-k8s.io/paused"
 
 // topology refuses a pool that a ClusterClass makes: it would set a template back that is not its own.
-func (p *planner) topology(c *Cluster, pool *Pool, fields *FieldMap) {
+func (p *planner) topology(c *world.PoolCluster, pool *world.PoolOwner, fields *FieldMap) {
+	cluster := clusterRef(c)
 	field := strings.Join(fields.Fields[0].Path, ".")
 	p.block(IDOwner,
-		fmt.Sprintf("%s of cluster %s is made by ClusterClass %s, which would set a new template back at once", pool.Ref, c.Key(), c.Class),
-		fmt.Sprintf("change the image where the class takes it from: a variable in spec.topology of Cluster %s if the class patches %s with one, or else the class's %s; "+
-			"Cluster API then rolls by itself: kubectl -n %s edit cluster %s", c.Key(), field, pool.Template.GetKind(), c.Ref.Namespace, c.Ref.Name),
-		c.Ref, pool.Ref)
+		fmt.Sprintf("%s of cluster %s is made by a ClusterClass, which would set a new template back at once", pool.Ref, c.Key),
+		fmt.Sprintf("change the image where the class takes it from: a variable in spec.topology of Cluster %s if its class patches %s with one, or else the class's %s; "+
+			"Cluster API then rolls by itself: kubectl -n %s edit cluster %s", c.Key, field, pool.Template.GetKind(), cluster.Namespace, cluster.Name),
+		cluster, pool.Ref)
+}
+
+// clusterRef is the reference of a cluster, whose API version nobody needs.
+func clusterRef(c *world.PoolCluster) world.Ref {
+	namespace, name, _ := strings.Cut(c.Key, "/")
+	return world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: namespace, Name: name}
 }
 
 // follows tells whether an owner would follow a change of its template by itself; if not, what keeps it is found.
-func (p *planner) follows(c *Cluster, pool *Pool) bool {
+func (p *planner) follows(c *world.PoolCluster, pool *world.PoolOwner) bool {
 	ok := true
 	if pool.OnDelete {
 		ok = false
-		p.block(IDOwner, fmt.Sprintf("%s of cluster %s has strategy OnDelete: it replaces a Machine only after somebody deleted it, so a roll would never end", pool.Ref, c.Key()),
+		p.block(IDOwner, fmt.Sprintf("%s of cluster %s has strategy OnDelete: it replaces a Machine only after somebody deleted it, so a roll would never end", pool.Ref, c.Key),
 			fmt.Sprintf("set its strategy to RollingUpdate: kubectl -n %s edit machinedeployment %s", pool.Ref.Namespace, pool.Ref.Name), pool.Ref)
 	}
-	if pool.Paused != "" {
+	if pool.Paused {
 		ok = false
-		p.block(IDOwner, fmt.Sprintf("%s of cluster %s is paused (%s): it would take a new template and do nothing", pool.Ref, c.Key(), pool.Paused),
+		p.block(IDOwner, fmt.Sprintf("%s of cluster %s is paused: it would take a new template and do nothing", pool.Ref, c.Key),
 			"find out who paused it and why, then take the pause away", pool.Ref)
 	}
-	if !pool.ControlPlane && pool.MaxSurge.zero() && pool.MaxUnavailable.none() {
+	if !pool.ControlPlane && zero(pool.MaxSurge) && none(pool.MaxUnavailable) {
 		ok = false
-		p.block(IDStrategy, fmt.Sprintf("%s of cluster %s has maxSurge 0 and maxUnavailable 0: no Machine may be made before one goes, and none may go before one is made", pool.Ref, c.Key()),
+		p.block(IDStrategy, fmt.Sprintf("%s of cluster %s has maxSurge 0 and maxUnavailable 0: no Machine may be made before one goes, and none may go before one is made", pool.Ref, c.Key),
 			fmt.Sprintf("set maxSurge to 1 if a host is free, or else maxUnavailable to 1: kubectl -n %s edit machinedeployment %s", pool.Ref.Namespace, pool.Ref.Name), pool.Ref)
 	}
-	if pool.Counts.Desired < 1 {
-		p.find(IDOwner, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s wants no Machines: it gets the template, and nothing is replaced", pool.Ref, c.Key()), "", pool.Ref)
+	if pool.Replicas < 1 {
+		p.find(IDOwner, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s wants no Machines: it gets the template, and nothing is replaced", pool.Ref, c.Key), "", pool.Ref)
 	}
 	return ok
 }
@@ -66,13 +73,13 @@ func (p *planner) decide(c *candidate) error {
 	if c.stock == nil {
 		return nil // which hosts it may have could not be read, which was found
 	}
-	spare := c.Counts.Desired < 1 || c.stock.sure(c.ever)
+	spare := c.Replicas < 1 || c.stock.sure(c.ever)
 	switch {
 	case spare && asked != ScaleIn:
 		c.stock.roll(c.ever, c.held)
 		return p.add(c, v1alpha1.StrategySurge, p.standby(c), p.settings(c, v1alpha1.StrategySurge))
 	case asked == Surge:
-		p.block(IDSpare, fmt.Sprintf("%s of cluster %s needs 1 free host to surge, and has 0: %s", c.Ref, c.cluster.Key(), p.whyNot(c)),
+		p.block(IDSpare, fmt.Sprintf("%s of cluster %s needs 1 free host to surge, and has 0: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
 			fmt.Sprintf("add a host that %s may have; or %s", c.Ref.Name, p.insteadOfSurge(c)), c.Ref)
 		return nil
 	}
@@ -81,7 +88,7 @@ func (p *planner) decide(c *candidate) error {
 	}
 	why := "no host is free for it: the old Machine goes first, and the new one gets its host"
 	if !spare {
-		p.find(IDSpare, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s has no free host for a surge, so the old Machine goes first: %s", c.Ref, c.cluster.Key(), p.whyNot(c)),
+		p.find(IDSpare, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s has no free host for a surge, so the old Machine goes first: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
 			"to have the new Machine first, add a host that it may have", c.Ref)
 	}
 	if spare {
@@ -92,10 +99,10 @@ func (p *planner) decide(c *candidate) error {
 
 // insteadOfSurge is the other way out of having no spare host.
 func (p *planner) insteadOfSurge(c *candidate) string {
-	if c.ControlPlane && c.Counts.Desired < fewest {
+	if c.ControlPlane && c.Replicas < fewest {
 		return fmt.Sprintf("scale it to %d first, and take --strategy scale-in", fewest)
 	}
-	if c.Counts.Desired == 1 {
+	if c.Replicas == 1 {
 		return "scale it to 2 first, and take --strategy scale-in (maxSurge 0, maxUnavailable 1)"
 	}
 	return "take the old Machine away first (maxSurge 0, maxUnavailable 1): --strategy scale-in"
@@ -103,7 +110,7 @@ func (p *planner) insteadOfSurge(c *candidate) string {
 
 // tooSmall refuses to take a Machine away that the pool can't do without.
 func (p *planner) tooSmall(c *candidate) bool {
-	n, enough := c.Counts.Desired, int64(2)
+	n, enough := c.Replicas, int64(2)
 	if c.ControlPlane {
 		enough = fewest
 	}
@@ -114,8 +121,6 @@ func (p *planner) tooSmall(c *candidate) bool {
 	switch {
 	case !c.ControlPlane:
 		why = "without it the pool has no Machine"
-	case c.Etcd == world.EtcdExternal:
-		why = fmt.Sprintf("Cluster API takes maxSurge 0 with %d or more only", fewest)
 	default:
 		why = fmt.Sprintf("etcd and Cluster API need %d or more for that", fewest)
 	}
@@ -126,7 +131,7 @@ func (p *planner) tooSmall(c *candidate) bool {
 			first, hosts = "take --strategy surge, for which a host is free", ""
 		}
 	}
-	p.block(IDStrategy, fmt.Sprintf("%s of cluster %s has %s, so the old Machine can't go first: %s%s", c.Ref, c.cluster.Key(), phrase.Count(n, "replica"), why, hosts),
+	p.block(IDStrategy, fmt.Sprintf("%s of cluster %s has %s, so the old Machine can't go first: %s%s", c.Ref, c.cluster.Key, phrase.Count(n, "replica"), why, hosts),
 		fmt.Sprintf("%s; or scale it to %d", first, enough), c.Ref)
 	return true
 }
@@ -147,14 +152,14 @@ func (p *planner) reuse(c *candidate, why string) error {
 		}
 	}
 	if c.ControlPlane {
-		why += fmt.Sprintf("; %d of %d control plane Machines stay up, and etcd needs %d", c.Counts.Desired-1, c.Counts.Desired, c.Counts.Desired/2+1)
+		why += fmt.Sprintf("; %d of %d control plane Machines stay up, and etcd needs %d", c.Replicas-1, c.Replicas, c.Replicas/2+1)
 	}
 	return p.add(c, v1alpha1.StrategyScaleIn, why, settings)
 }
 
 // withoutHosts plans a pool whose infrastructure makes machines when asked to: as its own settings say, or as was asked.
 func (p *planner) withoutHosts(c *candidate, asked string) error {
-	zero := c.MaxSurge.zero()
+	zero := zero(c.MaxSurge)
 	if asked == ScaleIn || asked == Auto && zero {
 		if p.tooSmall(c) {
 			return nil
@@ -176,7 +181,7 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 		surge, unavailable, why = "0", "1", "the old Machine goes before the new one comes"
 	}
 	var out []v1alpha1.RollSetting
-	set := func(f Setting, preset, during string) {
+	set := func(f world.Setting, preset, during string) {
 		if len(f.Path) > 0 && cmp.Or(f.Value, preset) != during {
 			out = append(out, v1alpha1.RollSetting{Object: c.object(), Path: f.Path, Before: f.Value, During: during, Why: why})
 		}
@@ -185,11 +190,11 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 	if !c.ControlPlane {
 		set(c.MaxUnavailable, "0", unavailable)
 	}
-	for i := range c.cluster.HealthChecks {
-		h := &c.cluster.HealthChecks[i]
-		if !h.Paused && slices.Contains(h.Pools, c.Ref.Kind+" "+c.Ref.Name) {
+	for i := range c.cluster.Checks {
+		h := &c.cluster.Checks[i]
+		if !h.Paused && slices.Contains(h.Pools, c.Ref.Name) {
 			out = append(out, v1alpha1.RollSetting{
-				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, Before: h.Before, During: `"capstan-roll"`,
+				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, During: `"capstan-roll"`,
 				Why: "it would replace Machines that the roll is about",
 			})
 		}
@@ -198,10 +203,10 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 }
 
 // none tells that a field is zero or absent.
-func (s Setting) none() bool { return s.Value == "" || s.zero() }
+func none(s world.Setting) bool { return s.Value == "" || zero(s) }
 
 // zero tells that a number or a percentage is none.
-func (s Setting) zero() bool {
+func zero(s world.Setting) bool {
 	v := strings.Trim(s.Value, `"`)
 	return v == "0" || v == "0%"
 }

@@ -78,7 +78,7 @@ type HostVerdict struct {
 
 // Plan decides how an image gets on the Machines of clusters: which pools, in which order, with which templates, and
 // whether the new Machine or the old one goes first.
-func Plan(clusters []Cluster, image *v1alpha1.NodeImage, o Options) (*Result, error) {
+func Plan(clusters []world.PoolCluster, image *v1alpha1.NodeImage, o Options) (*Result, error) {
 	p := &planner{image: image, options: o, out: &Result{Templates: map[string][]byte{}}}
 	for i := range clusters {
 		if err := p.templates(&clusters[i]); err != nil {
@@ -108,9 +108,9 @@ type planner struct {
 
 // candidate is a pool that gets another template.
 type candidate struct {
-	*Pool
+	*world.PoolOwner
 
-	cluster *Cluster
+	cluster *world.PoolCluster
 	fields  *FieldMap
 	next    *unstructured.Unstructured
 	// demand and what follows is for bare metal: what it asks of a host, the hosts that it could ever take, those it has.
@@ -138,17 +138,17 @@ func (p *planner) block(id, summary, remedy string, objects ...world.Ref) {
 }
 
 // templates makes the new templates of a cluster's pools.
-func (p *planner) templates(c *Cluster) error {
+func (p *planner) templates(c *world.PoolCluster) error {
 	for _, pool := range p.ordered(c) {
 		if pool.Template == nil {
-			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s names template %s, which is not there", pool.Ref, c.Key(), pool.TemplateName),
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s names no infrastructure machine template that is there", pool.Ref, c.Key),
 				fmt.Sprintf("point %s of it to a template that is there", pool.TemplateRef), pool.Ref)
 			continue
 		}
 		fields, next, err := p.template(pool)
 		if err != nil {
 			if blocked, ok := problemOf(err); ok {
-				p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: %s", pool.Ref, c.Key(), blocked.Message), blocked.Remedy, pool.Ref, world.RefOf(pool.Template))
+				p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: %s", pool.Ref, c.Key, blocked.Message), blocked.Remedy, pool.Ref, world.RefOf(pool.Template))
 				continue
 			}
 			return err
@@ -161,21 +161,21 @@ func (p *planner) templates(c *Cluster) error {
 		case !p.follows(c, pool):
 			// What keeps it was found.
 		case next == nil:
-			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s has image %s already, and would go to Kubernetes %s alone", pool.Ref, c.Key(), p.image.Name, p.options.Version),
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s has image %s already, and would go to Kubernetes %s alone", pool.Ref, c.Key, p.image.Name, p.options.Version),
 				"change the version by itself, or name an image that holds it", pool.Ref)
 		default:
-			p.candidates = append(p.candidates, &candidate{Pool: pool, cluster: c, fields: fields, next: next})
+			p.candidates = append(p.candidates, &candidate{PoolOwner: pool, cluster: c, fields: fields, next: next})
 		}
 	}
 	return nil
 }
 
 // moves tells that a pool goes to another Kubernetes version.
-func (p *planner) moves(pool *Pool) bool {
+func (p *planner) moves(pool *world.PoolOwner) bool {
 	return p.options.Version != "" && p.options.Version != pool.Version
 }
 
-func (p *planner) template(pool *Pool) (*FieldMap, *unstructured.Unstructured, error) {
+func (p *planner) template(pool *world.PoolOwner) (*FieldMap, *unstructured.Unstructured, error) {
 	fields, err := p.options.Maps.For(pool.Template)
 	if err != nil {
 		return nil, nil, err
@@ -185,14 +185,14 @@ func (p *planner) template(pool *Pool) (*FieldMap, *unstructured.Unstructured, e
 }
 
 // ordered returns the pools that are meant: the control plane, then the others as named, or by name.
-func (p *planner) ordered(c *Cluster) []*Pool {
-	var out []*Pool
-	for i := range c.Pools {
-		if pool := &c.Pools[i]; len(p.options.Pools) == 0 || slices.Contains(p.options.Pools, pool.Ref.Name) {
+func (p *planner) ordered(c *world.PoolCluster) []*world.PoolOwner {
+	var out []*world.PoolOwner
+	for i := range c.Owners {
+		if pool := &c.Owners[i]; len(p.options.Pools) == 0 || slices.Contains(p.options.Pools, pool.Ref.Name) {
 			out = append(out, pool)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *Pool) int {
+	slices.SortStableFunc(out, func(a, b *world.PoolOwner) int {
 		if a.ControlPlane != b.ControlPlane {
 			if a.ControlPlane {
 				return -1
@@ -208,12 +208,12 @@ func (p *planner) ordered(c *Cluster) []*Pool {
 }
 
 // missing finds names that no pool has.
-func (p *planner) missing(clusters []Cluster) {
+func (p *planner) missing(clusters []world.PoolCluster) {
 	for _, name := range p.options.Pools {
 		var have []string
 		for i := range clusters {
-			for j := range clusters[i].Pools {
-				have = append(have, clusters[i].Pools[j].Ref.Name)
+			for j := range clusters[i].Owners {
+				have = append(have, clusters[i].Owners[j].Ref.Name)
 			}
 		}
 		if !slices.Contains(have, name) {
@@ -233,13 +233,13 @@ func (p *planner) add(c *candidate, strategy v1alpha1.RollStrategy, why string, 
 	digest := release.Digest(data)
 	p.out.Templates[digest] = data
 	planned := v1alpha1.PlannedPool{
-		Cluster: c.cluster.Key(), Owner: c.object(), ControlPlane: c.ControlPlane, Replicas: c.Counts.Desired,
+		Cluster: c.cluster.Key, Owner: c.object(), ControlPlane: c.ControlPlane, Replicas: c.Replicas,
 		OldTemplate: v1alpha1.ObjectReference(world.RefOf(c.Template)), NewTemplate: v1alpha1.ObjectReference(world.RefOf(c.next)),
 		TemplateRef: c.TemplateRef, Artifact: digest, Strategy: strategy, Why: why, Settings: settings,
 		FromVersion: c.Version, ToVersion: c.Version, Expect: p.image.Spec.Contents, Needs: p.needs(c),
 	}
 	planned.Expect.Packages = nil // nodes do not report them
-	if p.moves(c.Pool) {
+	if p.moves(c.PoolOwner) {
 		planned.ToVersion, planned.VersionPath = p.options.Version, c.VersionPath
 	}
 	p.out.Pools = append(p.out.Pools, planned)

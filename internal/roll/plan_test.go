@@ -17,13 +17,13 @@ import (
 )
 
 // bare makes a cluster on bare metal: its control plane and one pool of workers, each with hosts of its own.
-func bareCluster(t *testing.T, name string, controlPlanes, workers int64) Cluster {
+func bareCluster(t *testing.T, name string, controlPlanes, workers int64) world.PoolCluster {
 	t.Helper()
-	c := Cluster{Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: "metal", Name: name}}
-	c.Pools = []Pool{barePool(t, name+"-md", false, workers), barePool(t, name+"-cp", true, controlPlanes)}
-	for i := range c.Pools {
-		p := &c.Pools[i]
-		for n := range p.Counts.Desired {
+	c := world.PoolCluster{Key: "metal/" + name}
+	c.Owners = []world.PoolOwner{barePool(t, name+"-md", false, workers), barePool(t, name+"-cp", true, controlPlanes)}
+	for i := range c.Owners {
+		p := &c.Owners[i]
+		for n := range p.Replicas {
 			host := fmt.Sprintf("%s-%d", p.Ref.Name, n)
 			c.Hosts = append(c.Hosts, world.BareHost{
 				Namespace: "metal", Name: host, State: "provisioned", Operational: "OK", Labels: map[string]string{"any": "yes", "pool": p.Ref.Name},
@@ -35,19 +35,18 @@ func bareCluster(t *testing.T, name string, controlPlanes, workers int64) Cluste
 	return c
 }
 
-func barePool(t *testing.T, name string, controlPlane bool, replicas int64) Pool {
+func barePool(t *testing.T, name string, controlPlane bool, replicas int64) world.PoolOwner {
 	t.Helper()
-	p := Pool{
+	p := world.PoolOwner{
 		Ref:          world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineDeployment", Namespace: "metal", Name: name},
-		ControlPlane: controlPlane, Counts: world.Counts{Desired: replicas, Current: replicas, Ready: replicas, Available: replicas, UpToDate: replicas, Known: true},
+		ControlPlane: controlPlane, Replicas: replicas,
 		Template: object(t, strings.ReplaceAll(strings.ReplaceAll(metal3, "namespace: c1", "namespace: metal"), "{pool: w}", "{any: 'yes'}")),
-		Version:  "v1.34.0", VersionPath: "spec.template.spec.version", TemplateRef: "spec.template.spec.infrastructureRef.name", Etcd: world.EtcdStacked,
-		MaxSurge:       Setting{Path: []string{"spec", "maxSurge"}, Value: "1"},
-		MaxUnavailable: Setting{Path: []string{"spec", "maxUnavailable"}, Value: "0"},
+		Version:  "v1.34.0", VersionPath: "spec.template.spec.version", TemplateRef: "spec.template.spec.infrastructureRef.name",
+		MaxSurge:       world.Setting{Path: []string{"spec", "maxSurge"}, Value: "1"},
+		MaxUnavailable: world.Setting{Path: []string{"spec", "maxUnavailable"}, Value: "0"},
 	}
-	p.TemplateName = p.Template.GetName()
 	if controlPlane {
-		p.Ref.APIVersion, p.Ref.Kind, p.MaxUnavailable = "controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane", Setting{}
+		p.Ref.APIVersion, p.Ref.Kind, p.MaxUnavailable = "controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane", world.Setting{}
 	}
 	return p
 }
@@ -60,7 +59,7 @@ func spare(name string, change func(*world.BareHost)) world.BareHost {
 	return h
 }
 
-func planned(t *testing.T, o Options, clusters ...Cluster) *Result {
+func planned(t *testing.T, o Options, clusters ...world.PoolCluster) *Result {
 	t.Helper()
 	o.Maps = builtInMaps(t)
 	r, err := Plan(clusters, picture(), o)
@@ -96,7 +95,7 @@ func TestStrategiesFollowFromTheHosts(t *testing.T) {
 		controlPlanes, workers int64
 		spares                 []world.BareHost
 		strategy               string
-		change                 func(*Cluster)
+		change                 func(*world.PoolCluster)
 		want                   string
 		blocks                 []string
 	}{
@@ -110,13 +109,13 @@ func TestStrategiesFollowFromTheHosts(t *testing.T) {
 		"one worker without a host is refused":                                  {3, 1, nil, "", nil, "c-cp=ScaleIn", []string{"MachineDeployment metal/c-md", "has 1 replica", "add a host", "scale it to 2"}},
 		"one control plane Machine with a host surges":                          {1, 1, []world.BareHost{spare("s", nil)}, "", nil, "c-cp=Surge c-md=Surge", nil},
 		"one control plane Machine can't scale in by wish":                      {1, 2, []world.BareHost{spare("s", nil)}, ScaleIn, nil, "c-md=ScaleIn", []string{"--strategy surge, for which a host is free"}},
-		"maxSurge 0 with maxUnavailable 0 is refused":                           {3, 2, nil, "", func(c *Cluster) { c.Pools[0].MaxSurge.Value = "0" }, "c-cp=ScaleIn", []string{"maxSurge 0 and maxUnavailable 0"}},
-		"a paused owner is refused":                                             {3, 2, nil, "", func(c *Cluster) { c.Pools[0].Paused = "spec.paused" }, "c-cp=ScaleIn", []string{"is paused (spec.paused)"}},
-		"OnDelete is refused":                                                   {3, 2, nil, "", func(c *Cluster) { c.Pools[0].OnDelete = true }, "c-cp=ScaleIn", []string{"OnDelete"}},
-		"a pool of a ClusterClass is refused": {3, 2, nil, "", func(c *Cluster) { c.Class, c.Pools[0].Topology = "blue", true }, "c-cp=ScaleIn", []string{
-			"made by ClusterClass blue", "spec.topology of Cluster metal/c", "spec.template.spec.image.url",
+		"maxSurge 0 with maxUnavailable 0 is refused":                           {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].MaxSurge.Value = "0" }, "c-cp=ScaleIn", []string{"maxSurge 0 and maxUnavailable 0"}},
+		"a paused owner is refused":                                             {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Paused = true }, "c-cp=ScaleIn", []string{"is paused"}},
+		"OnDelete is refused":                                                   {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].OnDelete = true }, "c-cp=ScaleIn", []string{"OnDelete"}},
+		"a pool of a ClusterClass is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Topology = true }, "c-cp=ScaleIn", []string{
+			"made by a ClusterClass", "spec.topology of Cluster metal/c", "spec.template.spec.image.url",
 		}},
-		"a template that is gone is refused": {3, 2, nil, "", func(c *Cluster) { c.Pools[0].Template = nil }, "c-cp=ScaleIn", []string{"names template workers, which is not there"}},
+		"a template that is gone is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Template = nil }, "c-cp=ScaleIn", []string{"names no infrastructure machine template"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +208,7 @@ func TestFreeHostsAreCountedTogether(t *testing.T) {
 			t.Parallel()
 			c := bareCluster(t, "c", 3, 2)
 			for i, values := range []string{tt.worker, tt.controlPlane} {
-				c.Pools[i].Template = object(t, strings.ReplaceAll(strings.ReplaceAll(metal3, "namespace: c1", "namespace: metal"),
+				c.Owners[i].Template = object(t, strings.ReplaceAll(strings.ReplaceAll(metal3, "namespace: c1", "namespace: metal"),
 					"matchLabels: {pool: w}", "matchExpressions: [{key: pool, operator: in, values: ["+values+"]}]"))
 			}
 			for i, value := range tt.spares {
@@ -226,7 +225,7 @@ func TestFreeHostsAreCountedTogether(t *testing.T) {
 func TestAPlanSaysAllThatItsStepsNeed(t *testing.T) {
 	t.Parallel()
 	c := bareCluster(t, "c", 3, 2)
-	c.HealthChecks = []HealthCheck{{Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineHealthCheck", Namespace: "metal", Name: "mhc"}, Pools: []string{"MachineDeployment c-md"}}}
+	c.Checks = []world.HealthCheck{{Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineHealthCheck", Namespace: "metal", Name: "mhc"}, Pools: []string{"c-md"}}}
 	r := planned(t, Options{Version: "v1.35.0"}, c)
 	if len(r.Pools) != 2 {
 		t.Fatalf("%d pools are planned, want 2 (%s)", len(r.Pools), blocks(r))
@@ -269,7 +268,7 @@ func TestPoolsThatShareHostsWaitForEachOther(t *testing.T) {
 func TestPoolsAreTakenInTheOrderThatIsAsked(t *testing.T) {
 	t.Parallel()
 	c := bareCluster(t, "c", 3, 2)
-	c.Pools = append(c.Pools, barePool(t, "a", false, 2))
+	c.Owners = append(c.Owners, barePool(t, "a", false, 2))
 	if got := strategies(planned(t, Options{}, c)); got != "c-cp=ScaleIn a=ScaleIn c-md=ScaleIn" {
 		t.Errorf("by name: %q", got)
 	}
@@ -297,8 +296,8 @@ func TestInfrastructureThatMakesMachinesSurges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := bareCluster(t, "c", tt.replicas, 2)
-			c.Pools, c.Hosts = c.Pools[1:], nil
-			c.Pools[0].Template, c.Pools[0].MaxSurge.Value = object(t, template("v1beta2", "DevMachineTemplate", `{backend: {inMemory: {}}}`)), tt.surge
+			c.Owners, c.Hosts = c.Owners[1:], nil
+			c.Owners[0].Template, c.Owners[0].MaxSurge.Value = object(t, template("v1beta2", "DevMachineTemplate", `{backend: {inMemory: {}}}`)), tt.surge
 			r := planned(t, Options{Strategy: tt.asked}, c)
 			if got := strategies(r); got != tt.want || !strings.Contains(blocks(r), tt.refused) || tt.refused == "" && blocks(r) != "" {
 				t.Errorf("strategies = %q, want %q; refused: %s", got, tt.want, blocks(r))

@@ -64,7 +64,7 @@ func operator(s string) string {
 }
 
 // hosts finds out of every pool on bare metal which hosts it has and could get. Free hosts of a namespace are one stock.
-func (p *planner) hosts(clusters []Cluster) {
+func (p *planner) hosts(clusters []world.PoolCluster) {
 	all := hostList(clusters)
 	stocks := map[string]*stock{}
 	for _, c := range p.candidates {
@@ -72,9 +72,9 @@ func (p *planner) hosts(clusters []Cluster) {
 			continue
 		}
 		c.hosts = all
-		demand, err := hostDemand(c.Template, p.image, ReuseValue(c.Pool))
+		demand, err := hostDemand(c.Template, p.image, ReuseValue(c.PoolOwner))
 		if err != nil {
-			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: which hosts it may have can't be read: %s", c.Ref, c.cluster.Key(), err),
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: which hosts it may have can't be read: %s", c.Ref, c.cluster.Key, err),
 				"mend spec.template.spec.hostSelector of its template", c.Ref, world.RefOf(c.Template))
 			continue
 		}
@@ -98,7 +98,7 @@ func (p *planner) verdicts(c *candidate) {
 			mine[m.Host] = true
 		}
 	}
-	verdicts := PoolHosts{Cluster: c.cluster.Key(), Owner: c.Ref}
+	verdicts := PoolHosts{Cluster: c.cluster.Key, Owner: c.Ref}
 	for i, h := range c.hosts {
 		if h.Namespace == c.Ref.Namespace && mine[h.Name] {
 			c.held.add(i)
@@ -117,7 +117,7 @@ func (p *planner) verdicts(c *candidate) {
 }
 
 // hostList returns the hosts of all clusters, each once, sorted.
-func hostList(clusters []Cluster) []*world.BareHost {
+func hostList(clusters []world.PoolCluster) []*world.BareHost {
 	seen := map[string]*world.BareHost{}
 	for i := range clusters {
 		for j := range clusters[i].Hosts {
@@ -133,7 +133,7 @@ func hostList(clusters []Cluster) []*world.BareHost {
 }
 
 // ReuseValue is the value of the label by which Metal3 keeps hosts for a pool.
-func ReuseValue(pool *Pool) string {
+func ReuseValue(pool *world.PoolOwner) string {
 	if pool.ControlPlane {
 		return "cp-" + pool.Ref.Name
 	}
