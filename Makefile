@@ -61,7 +61,7 @@ clean: ## remove what was built here; caches of Go and of the sandbox stay
 ##@ Test
 
 .PHONY: test
-test: build images assets ## all tests: unit, against a real API server, and the stories in a real sandbox
+test: build images assets image-tools ## all tests: unit, against a real API server, and the stories in a real sandbox
 	KUBEBUILDER_ASSETS=$(CURDIR)/$(ASSETS) CAPSTAN_SANDBOX_BIN=$(CURDIR)/$(ASSETS) $(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-scenarios
 
@@ -69,6 +69,10 @@ test: build images assets ## all tests: unit, against a real API server, and the
 assets: sandbox-binary ## link the programs of a control plane into bin/assets, for tests that start one themselves
 	@set -e; dir=$$(bin/sandbox build --print-assets); mkdir -p $(ASSETS); \
 		ln -sf $$(readlink -f $$dir/etcd) $$(dirname $$(readlink -f $$dir/kube-apiserver))/kube-* $(ASSETS)
+
+.PHONY: image-tools
+image-tools: ## install what disk images for tests are made with, where it is missing: Debian packages, as root
+	hack/image-tools.sh
 
 # Tests that need an API server run where KUBEBUILDER_ASSETS names a directory with etcd and kube-apiserver, those of the
 # node agent where CAPSTAN_SANDBOX_BIN names one that also has the other programs of a control plane. Where they don't, the

@@ -13,7 +13,7 @@ import (
 // The reasons of faults; they are stable.
 const (
 	// ReasonNotFound means that there is no such file, or that it can't be opened.
-	ReasonNotFound = "ImageNotFound"
+	ReasonNotFound = "ImageFileNotFound"
 	// ReasonUnreachable means that an address gave no image.
 	ReasonUnreachable = "ImageUnreachable"
 	// ReasonEmpty means that the file, or the disk in it, holds nothing.
