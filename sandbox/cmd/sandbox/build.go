@@ -28,7 +28,7 @@ func newBuildCommand(s streams, clk clock.WithTicker) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build",
 		Short: "Build everything a sandbox needs into the cache",
-		Long: `build builds etcd, Kubernetes, Cluster API, clusterctl and cert-manager from their Go modules, and makes images and manifests
+		Long: `build builds etcd, Kubernetes, Cluster API, clusterctl, cert-manager and simulated bare metal from source, and makes images and manifests
 of them. What is in the cache already is not built again. 'sandbox up' does the same for what it needs.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
