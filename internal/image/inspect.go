@@ -52,7 +52,7 @@ func inspect(ctx context.Context, source string, file io.ReaderAt, size int64, o
 		Source: source, SizeBytes: size, Compression: c.compression, Format: c.format, FormatDetail: c.detail,
 		VirtualSizeBytes: c.disk.Size(), Notes: c.notes,
 	}
-	t, err := readDisk(r, &guarded{ctx, c.disk})
+	t, err := readDisk(r, &guarded{ctx: ctx, disk: c.disk})
 	if err != nil {
 		return nil, err
 	}
@@ -70,16 +70,24 @@ func inspect(ctx context.Context, source string, file io.ReaderAt, size int64, o
 	return r, nil
 }
 
-// guarded is a disk that is read until ctx ends.
+// maxRead is how much is read of one disk in all, far above what any image needs: folders that are made so that they are
+// read again and again must come to an end.
+const maxRead = 64 << 30
+
+// guarded is a disk that is read until ctx ends, or until too much was read.
 type guarded struct {
 	ctx context.Context //nolint:containedctx // a ReadAt has no place for it
 	disk
+	read int64
 }
 
-// ReadAt reads from the disk, or returns why it was interrupted.
+// ReadAt reads from the disk, or returns why it may not.
 func (g *guarded) ReadAt(p []byte, off int64) (int, error) {
 	if err := g.ctx.Err(); err != nil {
 		return 0, err
+	}
+	if g.read += int64(len(p)) + 4096; g.read > maxRead {
+		return 0, fail(ReasonCorrupt, remedyRebuild, "is corrupt: its files can't be read with a bearable number of reads")
 	}
 	return g.disk.ReadAt(p, off)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // maxModule bounds an unpacked kernel module.
-const maxModule = 128 << 20
+const maxModule = 64 << 20
 
 // usualDrivers are the drivers of network cards that are reported wherever they are.
 func usualDrivers() []string {
@@ -222,7 +222,7 @@ func unpackModule(r *io.SectionReader) (io.ReaderAt, error) {
 // newXz reads the first block of an xz stream. The kernel's modules have one block with one filter, LZMA2; the header is
 // read here because the library would allocate whatever dictionary it asks for.
 func newXz(r *io.SectionReader) (io.Reader, error) {
-	h := make([]byte, 1024)
+	h := make([]byte, 12+1024) // the stream's header, and the largest of a block
 	if err := readFull(r, h[:13], 0); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // maxPackages, maxDatabase and maxField bound what is read of package databases.
 const (
 	maxPackages = 200_000
-	maxDatabase = 1 << 30
+	maxDatabase = 256 << 20
 	maxField    = 1 << 20
 )
 
@@ -115,7 +115,7 @@ func stanzas(r io.Reader, single bool) ([]Package, error) {
 			continue
 		}
 		key, value, _ := strings.Cut(line, ":")
-		value = clean(strings.TrimSpace(value))
+		value = clean(strings.TrimSpace(value[:min(len(value), 512)]))
 		switch key {
 		case "Package":
 			p.Name = value
