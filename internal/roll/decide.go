@@ -25,19 +25,18 @@ const PausedAnnotation = "cluster.x-k8s.io/paused"
 
 // topology refuses a pool that a ClusterClass makes: it would set a template back that is not its own.
 func (p *planner) topology(c *world.PoolCluster, pool *world.PoolOwner, fields *FieldMap) {
-	cluster := clusterRef(c)
+	cluster := c.Ref
 	field := strings.Join(fields.Fields[0].Path, ".")
 	p.block(IDOwner,
-		fmt.Sprintf("%s of cluster %s is made by a ClusterClass, which would set a new template back at once", pool.Ref, c.Key),
+		fmt.Sprintf("%s of cluster %s is made by ClusterClass %s, which would set a new template back at once", pool.Ref, c.Key, c.Class),
 		fmt.Sprintf("change the image where the class takes it from: a variable in spec.topology of Cluster %s if its class patches %s with one, or else the class's %s; "+
 			"Cluster API then rolls by itself: kubectl -n %s edit cluster %s", c.Key, field, pool.Template.GetKind(), cluster.Namespace, cluster.Name),
 		cluster, pool.Ref)
 }
 
-// clusterRef is the reference of a cluster, whose API version nobody needs.
-func clusterRef(c *world.PoolCluster) world.Ref {
-	namespace, name, _ := strings.Cut(c.Key, "/")
-	return world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: namespace, Name: name}
+// watches tells that a health check selects Machines of an owner.
+func watches(h *world.HealthCheck, owner world.Ref) bool {
+	return slices.Contains(h.Pools, owner.Kind+" "+owner.Name)
 }
 
 // follows tells whether an owner would follow a change of its template by itself; if not, what keeps it is found.
@@ -50,7 +49,7 @@ func (p *planner) follows(c *world.PoolCluster, pool *world.PoolOwner) bool {
 	}
 	if pool.Paused {
 		ok = false
-		p.block(IDOwner, fmt.Sprintf("%s of cluster %s is paused: it would take a new template and do nothing", pool.Ref, c.Key),
+		p.block(IDOwner, fmt.Sprintf("%s of cluster %s is paused (%s): it would take a new template and do nothing", pool.Ref, c.Key, pool.PausedBy),
 			"find out who paused it and why, then take the pause away", pool.Ref)
 	}
 	if !pool.ControlPlane && zero(pool.MaxSurge) && none(pool.MaxUnavailable) {
@@ -192,9 +191,9 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 	}
 	for i := range c.cluster.Checks {
 		h := &c.cluster.Checks[i]
-		if !h.Paused && slices.Contains(h.Pools, c.Ref.Name) {
+		if !h.Paused && watches(h, c.Ref) {
 			out = append(out, v1alpha1.RollSetting{
-				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, During: `"capstan-roll"`,
+				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, Before: h.Before, During: `"capstan-roll"`,
 				Why: "it would replace Machines that the roll is about",
 			})
 		}

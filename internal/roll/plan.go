@@ -92,6 +92,7 @@ func Plan(clusters []world.PoolCluster, image *v1alpha1.NodeImage, o Options) (*
 			return nil, err
 		}
 	}
+	p.state()
 	return p.out, nil
 }
 
@@ -141,11 +142,11 @@ func (p *planner) block(id, summary, remedy string, objects ...world.Ref) {
 func (p *planner) templates(c *world.PoolCluster) error {
 	for _, pool := range p.ordered(c) {
 		if pool.Template == nil {
-			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s names no infrastructure machine template that is there", pool.Ref, c.Key),
+			p.block(IDTemplate, fmt.Sprintf("%s of cluster %s names machine template %q, which is not there", pool.Ref, c.Key, pool.TemplateName),
 				fmt.Sprintf("point %s of it to a template that is there", pool.TemplateRef), pool.Ref)
 			continue
 		}
-		fields, next, err := p.template(pool)
+		fields, next, err := p.template(c, pool)
 		if err != nil {
 			if blocked, ok := problemOf(err); ok {
 				p.block(IDTemplate, fmt.Sprintf("%s of cluster %s: %s", pool.Ref, c.Key, blocked.Message), blocked.Remedy, pool.Ref, world.RefOf(pool.Template))
@@ -175,12 +176,13 @@ func (p *planner) moves(pool *world.PoolOwner) bool {
 	return p.options.Version != "" && p.options.Version != pool.Version
 }
 
-func (p *planner) template(pool *world.PoolOwner) (*FieldMap, *unstructured.Unstructured, error) {
+func (p *planner) template(c *world.PoolCluster, pool *world.PoolOwner) (*FieldMap, *unstructured.Unstructured, error) {
 	fields, err := p.options.Maps.For(pool.Template)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := p.options.Maps.Template(pool.Template, p.image, TemplateOptions{})
+	edited := len(drifted(fields, pool, c.Hosts)) > 0
+	next, err := p.options.Maps.Template(pool.Template, p.image, TemplateOptions{Anew: edited})
 	return fields, next, err
 }
 

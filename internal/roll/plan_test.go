@@ -19,7 +19,7 @@ import (
 // bare makes a cluster on bare metal: its control plane and one pool of workers, each with hosts of its own.
 func bareCluster(t *testing.T, name string, controlPlanes, workers int64) world.PoolCluster {
 	t.Helper()
-	c := world.PoolCluster{Key: "metal/" + name}
+	c := world.PoolCluster{Key: "metal/" + name, Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: "metal", Name: name}}
 	c.Owners = []world.PoolOwner{barePool(t, name+"-md", false, workers), barePool(t, name+"-cp", true, controlPlanes)}
 	for i := range c.Owners {
 		p := &c.Owners[i]
@@ -40,8 +40,8 @@ func barePool(t *testing.T, name string, controlPlane bool, replicas int64) worl
 	p := world.PoolOwner{
 		Ref:          world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineDeployment", Namespace: "metal", Name: name},
 		ControlPlane: controlPlane, Replicas: replicas,
-		Template: object(t, strings.ReplaceAll(strings.ReplaceAll(metal3, "namespace: c1", "namespace: metal"), "{pool: w}", "{any: 'yes'}")),
-		Version:  "v1.34.0", VersionPath: "spec.template.spec.version", TemplateRef: "spec.template.spec.infrastructureRef.name",
+		Template:     object(t, strings.ReplaceAll(strings.ReplaceAll(metal3, "namespace: c1", "namespace: metal"), "{pool: w}", "{any: 'yes'}")),
+		TemplateName: "workers", Version: "v1.34.0", VersionPath: "spec.template.spec.version", TemplateRef: "spec.template.spec.infrastructureRef.name",
 		MaxSurge:       world.Setting{Path: []string{"spec", "maxSurge"}, Value: "1"},
 		MaxUnavailable: world.Setting{Path: []string{"spec", "maxUnavailable"}, Value: "0"},
 	}
@@ -110,12 +110,12 @@ func TestStrategiesFollowFromTheHosts(t *testing.T) {
 		"one control plane Machine with a host surges":                          {1, 1, []world.BareHost{spare("s", nil)}, "", nil, "c-cp=Surge c-md=Surge", nil},
 		"one control plane Machine can't scale in by wish":                      {1, 2, []world.BareHost{spare("s", nil)}, ScaleIn, nil, "c-md=ScaleIn", []string{"--strategy surge, for which a host is free"}},
 		"maxSurge 0 with maxUnavailable 0 is refused":                           {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].MaxSurge.Value = "0" }, "c-cp=ScaleIn", []string{"maxSurge 0 and maxUnavailable 0"}},
-		"a paused owner is refused":                                             {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Paused = true }, "c-cp=ScaleIn", []string{"is paused"}},
+		"a paused owner is refused":                                             {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Paused, c.Owners[0].PausedBy = true, "spec.paused" }, "c-cp=ScaleIn", []string{"is paused (spec.paused)"}},
 		"OnDelete is refused":                                                   {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].OnDelete = true }, "c-cp=ScaleIn", []string{"OnDelete"}},
-		"a pool of a ClusterClass is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Topology = true }, "c-cp=ScaleIn", []string{
-			"made by a ClusterClass", "spec.topology of Cluster metal/c", "spec.template.spec.image.url",
+		"a pool of a ClusterClass is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Class, c.Owners[0].Topology = "blue", true }, "c-cp=ScaleIn", []string{
+			"made by ClusterClass blue", "spec.topology of Cluster metal/c", "spec.template.spec.image.url",
 		}},
-		"a template that is gone is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Template = nil }, "c-cp=ScaleIn", []string{"names no infrastructure machine template"}},
+		"a template that is gone is refused": {3, 2, nil, "", func(c *world.PoolCluster) { c.Owners[0].Template = nil }, "c-cp=ScaleIn", []string{`names machine template "workers", which is not there`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestFreeHostsAreCountedTogether(t *testing.T) {
 func TestAPlanSaysAllThatItsStepsNeed(t *testing.T) {
 	t.Parallel()
 	c := bareCluster(t, "c", 3, 2)
-	c.Checks = []world.HealthCheck{{Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineHealthCheck", Namespace: "metal", Name: "mhc"}, Pools: []string{"c-md"}}}
+	c.Checks = []world.HealthCheck{{Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineHealthCheck", Namespace: "metal", Name: "mhc"}, Pools: []string{"MachineDeployment c-md"}}}
 	r := planned(t, Options{Version: "v1.35.0"}, c)
 	if len(r.Pools) != 2 {
 		t.Fatalf("%d pools are planned, want 2 (%s)", len(r.Pools), blocks(r))

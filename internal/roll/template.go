@@ -34,6 +34,8 @@ func nodeReusePath() []string { return []string{"spec", "nodeReuse"} }
 type TemplateOptions struct {
 	// NodeReuse turns the reuse of hosts on, for a roll that takes the old Machine away first.
 	NodeReuse bool
+	// Anew makes a new template although the old one has the image: it was edited in place, and Machines don't have it.
+	Anew bool
 }
 
 // Template copies a machine template and gives the copy another image. The copy's name follows from its content. It returns
@@ -47,7 +49,7 @@ func (m Maps) Template(old *unstructured.Unstructured, image *v1alpha1.NodeImage
 	if err := fields.Set(next, image); err != nil {
 		return nil, err
 	}
-	if equality.Semantic.DeepEqual(old.Object["spec"], next.Object["spec"]) {
+	if !o.Anew && equality.Semantic.DeepEqual(old.Object["spec"], next.Object["spec"]) {
 		return nil, nil //nolint:nilnil // nothing to do is an answer
 	}
 	if err := rename(next, old); err != nil {
