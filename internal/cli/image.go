@@ -85,12 +85,12 @@ type imageInspectOptions struct{ imageOptions }
 func imageInspectCommand(g *global) *cobra.Command {
 	o := &imageInspectOptions{imageOptions{global: g}}
 	c := &cobra.Command{
-		Use:   "inspect FILE|URL",
+		Use:   "inspect FILE|URL|oci://REFERENCE[#NAME]",
 		Short: "Read a disk image and say what is in it",
 		Long: "Reads a disk image (qcow2 or raw, each also packed with gzip) and says what is in it: size, digest, partitions, operating system,\n" +
 			"kernels and which of them boots, container runtime, Kubernetes and its tools, packages and kernel modules. What could not be\n" +
-			"read is named. No cluster is needed, nothing is mounted, and no right of root is needed.",
-		Args: arguments(1, 1, "one image: a file, or an http or https address"),
+			"read is named. No cluster is needed, nothing is mounted, and no right of root is needed.\n\nAn oci:// reference is a container image or artifact whose layers hold disk images; #NAME chooses one of several.",
+		Args: arguments(1, 1, "one image: a file, an http or https address, or oci://registry/repository:tag"),
 		RunE: runs(g, o),
 	}
 	o.moduleFlag(c)

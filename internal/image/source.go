@@ -30,7 +30,7 @@ type File struct {
 // Close closes the file and removes what was downloaded.
 func (f *File) Close() error { return f.close() }
 
-// Opener opens images by what people type: a path, or an http or https address.
+// Opener opens images by what people type: a path, an http or https address, or a reference to a registry.
 type Opener struct {
 	// HTTP downloads; nil is the default client.
 	HTTP *http.Client
@@ -45,8 +45,11 @@ func (o *Opener) Open(ctx context.Context, source string) (*File, error) {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
 		return o.download(ctx, source)
 	}
+	if strings.HasPrefix(source, ociScheme) {
+		return o.pull(ctx, source)
+	}
 	if scheme, _, ok := strings.Cut(source, "://"); ok {
-		return nil, named(source, fail(ReasonUnsupported, "download it and name the file", "can't be opened: %s addresses are not read; a file, http and https are", scheme))
+		return nil, named(source, fail(ReasonUnsupported, "download it and name the file", "can't be opened: %s addresses are not read; a file, http, https and oci are", scheme))
 	}
 	f, err := os.Open(source) //nolint:gosec // to open what the user names is what it is for
 	if err == nil {
