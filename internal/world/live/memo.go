@@ -128,6 +128,9 @@ func (m *memo) set(want world.Want, now time.Time, trust time.Duration) (world.S
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, found := m.sets[want.ID]
+	if len(want.Pools) > 0 {
+		return world.Set{}, false // Machines move by themselves
+	}
 	return e.set, found && len(e.set.Objects) == len(want.Objects) && len(e.set.Migrating) == len(want.Migrate) && e.depth >= depthOf(want) && now.Sub(e.at) < trust
 }
 
@@ -135,7 +138,7 @@ func (m *memo) set(want world.Want, now time.Time, trust time.Duration) (world.S
 func (m *memo) setSet(want world.Want, set world.Set, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(set.Objects, func(o world.Object) bool { return !whole(o) }) ||
+	if len(want.Pools) > 0 || slices.ContainsFunc(set.Objects, func(o world.Object) bool { return !whole(o) }) ||
 		slices.ContainsFunc(set.Migrating, func(m world.Migrating) bool { return !m.Settled() }) {
 		delete(m.sets, want.ID)
 		return

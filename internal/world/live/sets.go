@@ -100,10 +100,17 @@ func (r *round) sets(ctx context.Context, wants []world.Want) (map[string]world.
 	if err != nil {
 		return nil, err
 	}
+	pools, err := r.pools(ctx, wants)
+	if err != nil {
+		return nil, err
+	}
 	for w, want := range wants {
 		set, err := r.set(ctx, want, index[w])
 		if err != nil {
 			return nil, err
+		}
+		if len(want.Pools) > 0 {
+			set.Pools = pools[w]
 		}
 		out[want.ID] = set
 		r.memo.setSet(want, set, oldest(r.at, index[w]))
