@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/roll"
 	"github.com/capstan-dev/capstan/internal/version"
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -23,6 +24,10 @@ type NodeTarget struct {
 	ControlPlanes bool
 	// Clusters are the clusters that are meant, as namespace/name.
 	Clusters []string
+	// Image is what Machines are rolled to; nil to leave their image.
+	Image *v1alpha1.NodeImage
+	// Roll is how, with what was found while it was planned; nil without an image.
+	Roll *roll.Result
 }
 
 // includes tells whether a cluster is meant. Without a target for nodes all clusters are.
@@ -54,9 +59,9 @@ func meant(w *world.World, t *Target) []*world.NodeCluster {
 
 // nodeChecks are about rolling the Machines of workload clusters.
 func nodeChecks() []Check {
-	return []Check{
+	return slices.Concat([]Check{
 		versionSkew(), nodeChange(), nodeKnownRisk(), coreDNS(), etcdQuorum(), paused(), lifecycleHook(), preflight(), bootstrapVersion(), poolBehind(),
-	}
+	}, rollChecks(), hostChecks(), imageChecks())
 }
 
 // eachCluster makes the function of a check out of one about a single cluster.

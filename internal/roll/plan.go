@@ -56,6 +56,8 @@ type Result struct {
 	Templates map[string][]byte
 	// Findings are what speaks against it. Each has its ID.
 	Findings []v1alpha1.Finding
+	// UsesURL tells that some of the pools get the image from its URL, and not by a name that a cloud knows.
+	UsesURL bool
 	// UpToDate are the owners that have the image already.
 	UpToDate []world.Ref
 	// Hosts tell of each pool on bare metal which host could be taken, and why not.
@@ -180,6 +182,9 @@ func (p *planner) template(c *world.PoolCluster, pool *world.PoolOwner) (*FieldM
 	fields, err := p.options.Maps.For(pool.Template)
 	if err != nil {
 		return nil, nil, err
+	}
+	if slices.ContainsFunc(fields.Fields, func(f Field) bool { return f.Value == "url" }) {
+		p.out.UsesURL = true
 	}
 	edited := len(drifted(fields, pool, c.Hosts)) > 0
 	next, err := p.options.Maps.Template(pool.Template, p.image, TemplateOptions{Anew: edited})

@@ -147,8 +147,9 @@ func (p *planner) drift(c *candidate) {
 func Drift(clusters []world.PoolCluster, maps Maps) []v1alpha1.Finding {
 	var out []v1alpha1.Finding
 	for i := range clusters {
-		for j := range clusters[i].Owners {
-			pool := &clusters[i].Owners[j]
+		c := &clusters[i]
+		for j := range c.Owners {
+			pool := &c.Owners[j]
 			if pool.Template == nil {
 				continue
 			}
@@ -156,7 +157,7 @@ func Drift(clusters []world.PoolCluster, maps Maps) []v1alpha1.Finding {
 			if err != nil {
 				continue // a kind whose images can't be compared has no drift that could be told
 			}
-			if f := driftFinding(fields, pool, clusters[i].Hosts); f != nil {
+			if f := driftFinding(fields, pool, c.Hosts); f != nil {
 				out = append(out, *f)
 			}
 		}

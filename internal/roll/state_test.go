@@ -22,26 +22,40 @@ func TestTheStateOfPoolsIsJudged(t *testing.T) {
 		want    []string
 	}{
 		"an autoscaled pool": {func(c *world.PoolCluster) { c.Owners[0].Autoscaler = "1 to 5" }, nil, v1alpha1.VerdictWarn, IDAutoscaler, []string{"c-md", "1 to 5"}},
-		"a Machine without a node": {func(c *world.PoolCluster) { c.Owners[0].Machines[1].Node = "" }, nil, v1alpha1.VerdictBlock, IDUnavailable,
-			[]string{"1 Machine not available", "c-md-1: it has no node yet"}},
+		"a Machine without a node": {
+			func(c *world.PoolCluster) { c.Owners[0].Machines[1].Node = "" }, nil, v1alpha1.VerdictBlock, IDUnavailable,
+			[]string{"1 Machine not available", "c-md-1: it has no node yet"},
+		},
 		"one that is allowed to be missing": {func(c *world.PoolCluster) {
 			c.Owners[0].Machines[1].NodeReady, c.Owners[0].MaxUnavailable.Value = false, `"50%"`
 		}, nil, v1alpha1.VerdictWarn, IDUnavailable, []string{"c-md-1: its node is not ready"}},
-		"an unhealthy control plane Machine": {func(c *world.PoolCluster) { c.Owners[1].Machines[0].Unhealthy = []string{"EtcdMemberHealthy: no"} }, nil,
-			v1alpha1.VerdictBlock, IDUnavailable, []string{"c-cp-0: EtcdMemberHealthy: no"}},
-		"a health check with little patience": {func(c *world.PoolCluster) { c.Checks = []world.HealthCheck{mhc} }, nil, v1alpha1.VerdictWarn, IDHealthCheck,
-			[]string{"MachineHealthCheck metal/mhc", "10m0s", "paused for the roll"}},
+		"an unhealthy control plane Machine": {
+			func(c *world.PoolCluster) { c.Owners[1].Machines[0].Unhealthy = []string{"EtcdMemberHealthy: no"} }, nil,
+			v1alpha1.VerdictBlock, IDUnavailable,
+			[]string{"c-cp-0: EtcdMemberHealthy: no"},
+		},
+		"a health check with little patience": {
+			func(c *world.PoolCluster) { c.Checks = []world.HealthCheck{mhc} }, nil, v1alpha1.VerdictWarn, IDHealthCheck,
+			[]string{"MachineHealthCheck metal/mhc", "10m0s", "paused for the roll"},
+		},
 		"a host that is paused": {func(c *world.PoolCluster) { c.Hosts[0].Paused = true }, nil, v1alpha1.VerdictBlock, IDHeld, []string{"BareMetalHost metal/c-md-0", "it is paused"}},
-		"a host that is too small": {func(c *world.PoolCluster) { c.Hosts[0].Disks = []world.Disk{{Name: "/dev/sda", SizeBytes: 1 << 30}} },
-			func(i *v1alpha1.NodeImage) { i.Spec.VirtualSizeBytes = 2 << 30 }, v1alpha1.VerdictBlock, IDFit, []string{"c-md-0", "1 GiB", "2 GiB"}},
+		"a host that is too small": {
+			func(c *world.PoolCluster) { c.Hosts[0].Disks = []world.Disk{{Name: "/dev/sda", SizeBytes: 1 << 30}} },
+			func(i *v1alpha1.NodeImage) { i.Spec.VirtualSizeBytes = 2 << 30 }, v1alpha1.VerdictBlock, IDFit,
+			[]string{"c-md-0", "1 GiB", "2 GiB"},
+		},
 		"disks that are wiped": {func(c *world.PoolCluster) {
 			c.Hosts[0].Cleaning, c.Hosts[0].Disks = "", []world.Disk{{Name: "/dev/sda"}, {Name: "/dev/sdb"}}
 		}, nil, v1alpha1.VerdictBlock, IDCleaning, []string{"c-md-0 (metadata): /dev/sda, /dev/sdb", "--accept"}},
-		"a kubelet of another version": {nil, func(i *v1alpha1.NodeImage) { i.Spec.Contents.KubeletVersion = "v1.33.4" }, v1alpha1.VerdictBlock, IDVersion,
-			[]string{"kubelet v1.33.4", "Kubernetes v1.34.0", "--kubernetes v1.33.4"}},
+		"a kubelet of another version": {
+			nil, func(i *v1alpha1.NodeImage) { i.Spec.Contents.KubeletVersion = "v1.33.4" }, v1alpha1.VerdictBlock, IDVersion,
+			[]string{"kubelet v1.33.4", "Kubernetes v1.34.0", "--kubernetes v1.33.4"},
+		},
 		"a kubelet that nobody knows": {nil, nil, v1alpha1.VerdictWarn, IDVersion, []string{"does not say which kubelet"}},
-		"a template that was edited": {func(c *world.PoolCluster) { c.Hosts[0].Image = "http://img/u0.qcow2" }, nil, v1alpha1.VerdictWarn, IDDrift,
-			[]string{"Template Metal3MachineTemplate metal/workers was edited in place: 1 of 2 Machines", "c-md-0 has http://img/u0.qcow2"}},
+		"a template that was edited": {
+			func(c *world.PoolCluster) { c.Hosts[0].Image = "http://img/u0.qcow2" }, nil, v1alpha1.VerdictWarn, IDDrift,
+			[]string{"Template Metal3MachineTemplate metal/workers was edited in place: 1 of 2 Machines", "c-md-0 has http://img/u0.qcow2"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -110,8 +110,7 @@ func networkWords(err error, timeout time.Duration) string {
 	if errors.As(err, &network) && network.Timeout() {
 		return fmt.Sprintf("no answer within %s", timeout)
 	}
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err.Error()
 	}
 	return err.Error()

@@ -33,10 +33,6 @@ func TestImagesAreProbed(t *testing.T) {
 		_, _ = w.Write([]byte("12345"))
 	})
 	mux.HandleFunc("/silent", func(http.ResponseWriter, *http.Request) { <-release })
-	mux.HandleFunc("/sums", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("abc  u.raw\n")) })
-	mux.HandleFunc("/huge", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(strings.Repeat("x", 2*checksumBytes)))
-	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(release) })
@@ -54,6 +50,7 @@ func TestImagesAreProbed(t *testing.T) {
 		"a server that is silent":     {"/silent", world.Fetched{Final: "/silent", Failed: "no answer within 200ms", Length: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			timeout := imageTimeout
 			if tt.path == "/silent" {
 				timeout = 200 * time.Millisecond
@@ -65,6 +62,17 @@ func TestImagesAreProbed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestChecksumFilesAreFetched(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/sums", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("abc  u.raw\n")) })
+	mux.HandleFunc("/huge", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(strings.Repeat("x", 2*checksumBytes)))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
 	got := probeImage(t.Context(), world.AskImage{URL: "oci://x/y", Checksum: server.URL + "/sums"}, imageTimeout)
 	if diff := cmp.Diff(&world.ImageProbe{Checksum: &world.Fetched{OK: true, Status: "200 OK", Length: 11}, ChecksumFile: "abc  u.raw\n"}, got,
 		cmpopts.IgnoreFields(world.Fetched{}, "URL", "Final")); diff != "" {
