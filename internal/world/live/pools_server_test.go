@@ -203,6 +203,7 @@ func TestPools(t *testing.T) {
 			t.Errorf("machines (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("a survey finds what a plan depends on", b.surveyedPools)
 	t.Run("many pools cost no more lists", func(t *testing.T) {
 		count := func(pools ...world.WantPool) int64 {
 			before := b.requests.all.Load()
@@ -219,4 +220,37 @@ func TestPools(t *testing.T) {
 			t.Errorf("%d requests for one pool and %d for 41", one, all)
 		}
 	})
+}
+
+func (b *bench) surveyedPools(t *testing.T) {
+	ask := func(selector string) *world.PoolSurvey {
+		s := b.observer.Survey(t.Context(), world.Ask{Topics: []world.Topic{world.TopicPools}, Nodes: &world.AskNodes{Selector: selector}})
+		if why, failed := s.Failed(world.TopicPools); failed {
+			t.Fatalf("the survey failed: %s", why)
+		}
+		return s.Pools
+	}
+	if got := ask("site=b"); len(got.Clusters) != 0 {
+		t.Errorf("got %d clusters that were not asked for", len(got.Clusters))
+	}
+	got := ask("site=a")
+	if len(got.Clusters) != 1 || len(got.Clusters[0].Owners) != 2 {
+		t.Fatalf("got %+v, want one cluster with two owners", got)
+	}
+	c := got.Clusters[0]
+	if cp := c.Owners[0]; !cp.ControlPlane || cp.Template.GetName() != "old" || cp.MaxSurge.Value != "0" || cp.DrainTimeout != "10m0s" || len(cp.Machines) != 1 || cp.Machines[0].Host != "host-1" {
+		t.Errorf("control plane is %+v", cp)
+	}
+	if w := c.Owners[1]; w.Template != nil || w.TemplateName != "gone" || w.Autoscaler != "1 to any" || w.PausedBy != "annotation cluster.x-k8s.io/paused" || len(w.Machines) != 1 {
+		t.Errorf("workers are %+v", w)
+	}
+	wantChecks := []world.HealthCheck{{
+		Ref: metalRef("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "all"), Pools: []string{"MachineDeployment w"}, StartupSeconds: 300, Paused: true, Before: `"by-hand"`,
+	}}
+	if diff := cmp.Diff(wantChecks, c.Checks); diff != "" {
+		t.Errorf("checks (-want +got):\n%s", diff)
+	}
+	if len(c.Hosts) != 2 || c.Hosts[0].MemoryMiB != 2048 {
+		t.Errorf("hosts are %+v, want two, the first with what its HardwareData has", c.Hosts)
+	}
 }

@@ -44,6 +44,7 @@ func topics() []topic {
 		accountsTopic(),
 		endingTopic(),
 		imageTopic(),
+		poolsTopic(),
 	}
 }
 
