@@ -14,6 +14,7 @@ done <<'TOOLS'
 mke2fs e2fsprogs
 sfdisk fdisk
 qemu-img qemu-utils
+mkfs.xfs xfsprogs
 TOOLS
 ((${#packages[@]})) || exit 0
 

@@ -90,6 +90,11 @@ func (f *ext4) check(logBlock uint32) error {
 	return nil
 }
 
+// about is what the file system says of itself; dirty tells that its journal has to be replayed.
+func (f *ext4) about() (kind, label, uuid string, dirty bool) {
+	return f.kind(), f.label, f.uuid, f.incompat&extRecover != 0
+}
+
 // kind is the name that people use.
 func (f *ext4) kind() string {
 	switch {

@@ -78,7 +78,7 @@ func (f *ext4) content(n *node) (*io.SectionReader, error) {
 		return nil, fmt.Errorf("read the map of inode %d: %w", n.number, err)
 	}
 	sort.Slice(m.runs, func(i, j int) bool { return m.runs[i].logical < m.runs[j].logical })
-	return io.NewSectionReader(&extFile{f: f, runs: m.runs, size: n.size}, 0, n.size), nil
+	return io.NewSectionReader(&mapped{r: f.r, blockSize: f.blockSize, runs: m.runs, size: n.size}, 0, n.size), nil
 }
 
 // inlineRest is the part of inline data that did not fit into the block map: the attribute system.data.
@@ -222,31 +222,32 @@ func (m *mapper) indirect(table, at, covers int64) error {
 	return nil
 }
 
-// extFile reads a file by its map.
-type extFile struct {
-	f    *ext4
-	runs []run
-	size int64
+// mapped reads a file by its map.
+type mapped struct {
+	r         io.ReaderAt
+	blockSize int64
+	runs      []run
+	size      int64
 }
 
 // ReadAt reads from the file; holes are zeros.
-func (x *extFile) ReadAt(p []byte, off int64) (int, error) {
+func (x *mapped) ReadAt(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) && off < x.size {
-		block, within := off/x.f.blockSize, off%x.f.blockSize
+		block, within := off/x.blockSize, off%x.blockSize
 		length := x.size - off
 		i := sort.Search(len(x.runs), func(i int) bool { return x.runs[i].logical+x.runs[i].length > block })
 		hole := i == len(x.runs) || x.runs[i].logical > block
 		switch {
 		case !hole:
-			length = min(length, (x.runs[i].logical+x.runs[i].length-block)*x.f.blockSize-within)
+			length = min(length, (x.runs[i].logical+x.runs[i].length-block)*x.blockSize-within)
 		case i < len(x.runs):
-			length = min(length, (x.runs[i].logical-block)*x.f.blockSize-within)
+			length = min(length, (x.runs[i].logical-block)*x.blockSize-within)
 		}
 		part := p[done : done+int(min(int64(len(p)-done), length))]
 		if hole {
 			clear(part)
-		} else if err := readFull(x.f.r, part, (x.runs[i].physical+block-x.runs[i].logical)*x.f.blockSize+within); err != nil {
+		} else if err := readFull(x.r, part, (x.runs[i].physical+block-x.runs[i].logical)*x.blockSize+within); err != nil {
 			return done, err
 		}
 		done += len(part)

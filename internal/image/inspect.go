@@ -31,8 +31,13 @@ type Options struct {
 }
 
 // Inspect reads an image. Faults name it as source.
-func Inspect(ctx context.Context, source string, file io.ReaderAt, size int64, o Options) (*Report, error) {
-	r, err := inspect(ctx, source, file, size, &o)
+func Inspect(ctx context.Context, source string, file io.ReaderAt, size int64, o Options) (r *Report, err error) {
+	defer func() { // the fuzz tests take this for a failure
+		if p := recover(); p != nil {
+			r, err = nil, named(source, fail(ReasonCorrupt, remedyRebuild, "is damaged in a way that was not foreseen: %v", p))
+		}
+	}()
+	r, err = inspect(ctx, source, file, size, &o)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("read image %s: %w", source, ctx.Err())
 	}
@@ -95,7 +100,7 @@ func (g *guarded) ReadAt(p []byte, off int64) (int, error) {
 // found is a file system in a partition.
 type found struct {
 	index int
-	fs    *ext4
+	fs    fileSystem
 }
 
 // readDisk reports the partitions and returns the file systems, mounted; nil if none holds a system.
@@ -112,19 +117,18 @@ func readDisk(r *Report, d disk) (*tree, error) {
 			return nil, err
 		}
 		p.Content = contentOf(p.reader)
-		if p.Content == "ext" {
-			f, err := openExt4(p.reader, p.SizeBytes)
-			if _, isFault := errors.AsType[*fault](err); isFault {
-				return nil, err
-			}
-			if err != nil {
-				r.unread(p.title(), err)
-			} else {
-				p.Content, p.FileSystemLabel, p.FileSystemUUID = f.kind(), f.label, f.uuid
-				systems = append(systems, found{i, f})
-				if f.incompat&extRecover != 0 {
-					r.Notes = append(r.Notes, p.title()+" was not unmounted cleanly: its journal is not replayed, so the newest changes may be missing")
-				}
+		f, err := openFileSystem(p)
+		if _, isFault := errors.AsType[*fault](err); isFault {
+			return nil, err
+		}
+		if err != nil {
+			r.unread(p.title(), err)
+		} else if f != nil {
+			systems = append(systems, found{i, f})
+			var dirty bool
+			p.Content, p.FileSystemLabel, p.FileSystemUUID, dirty = f.about()
+			if dirty {
+				r.Notes = append(r.Notes, p.title()+" was not unmounted cleanly: its journal is not replayed, so the newest changes may be missing")
 			}
 		}
 		r.Partitions = append(r.Partitions, p.Partition)
@@ -133,6 +137,25 @@ func readDisk(r *Report, d disk) (*tree, error) {
 		return nil, err
 	}
 	return mountAll(r, systems), nil
+}
+
+// openFileSystem opens the file system in a partition, nil if it holds none that can be read.
+func openFileSystem(p *partition) (fileSystem, error) {
+	switch p.Content {
+	case "ext":
+		f, err := openExt4(p.reader, p.SizeBytes)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	case "xfs":
+		f, err := openXFS(p.reader, p.SizeBytes)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	return nil, nil //nolint:nilnil // there is nothing to open
 }
 
 // title is how a partition is named to people.
@@ -167,7 +190,7 @@ func nothing(r *Report, d disk) error {
 func mountAll(r *Report, systems []found) *tree {
 	for _, p := range r.Partitions {
 		switch p.Content {
-		case "xfs", "btrfs", "lvm", "luks", "squashfs", "erofs", "f2fs", "iso9660":
+		case "btrfs", "lvm", "luks", "squashfs", "erofs", "f2fs", "iso9660":
 			r.unread(p.title(), fmt.Errorf("Capstan does not read %s; what is on it is not in this report", p.Content)) //nolint:staticcheck // the product's name begins the sentence
 		}
 	}
@@ -214,7 +237,7 @@ func isRoot(t *tree) bool {
 }
 
 // isBoot tells a file system that is mounted at /boot, where no fstab says so.
-func isBoot(f *ext4) bool {
+func isBoot(f fileSystem) bool {
 	names, err := (&tree{mounts: map[string]fileSystem{"/": f}}).names("/")
 	return err == nil && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "vmlinuz-") })
 }

@@ -35,6 +35,7 @@ type node struct {
 
 // fileSystem is a file system that can be read.
 type fileSystem interface {
+	about() (kind, label, uuid string, dirty bool)
 	root() (*node, error)
 	node(number uint64) (*node, error)
 	content(n *node) (*io.SectionReader, error)
