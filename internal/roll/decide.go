@@ -227,7 +227,7 @@ func raw(u *unstructured.Unstructured, path []string) string {
 func (p *planner) standby(c *candidate) string {
 	var free []string
 	for i, h := range c.hosts {
-		if c.ever.has(i) && c.demand.notNow(h) == "" {
+		if c.ever.has(i) && c.demand.now(h) {
 			free = append(free, h.Name)
 		}
 	}

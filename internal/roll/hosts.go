@@ -70,15 +70,20 @@ func Trouble(h *world.BareHost) string {
 	return ""
 }
 
+// now tells that nothing keeps a host that is one for this pool.
+func (d Demand) now(h *world.BareHost) bool {
+	return h.Consumer.Name == "" && (h.State == "available" || h.State == "ready")
+}
+
 // notNow says what keeps a host that is one for this pool.
 func (d Demand) notNow(h *world.BareHost) string {
 	switch {
+	case d.now(h):
+		return ""
 	case h.Consumer.Name != "":
 		return "it is in use by " + h.Consumer.String()
-	case h.State != "available" && h.State != "ready":
-		return "it is in state " + cmp.Or(h.State, "unknown")
 	}
-	return ""
+	return "it is in state " + cmp.Or(h.State, "unknown")
 }
 
 // owner is the owner of Machines in the value of a reuse label.
@@ -143,7 +148,7 @@ func bytes(n int64) string {
 	return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) + " " + names[i]
 }
 
-// hostSet is a set of hosts by their index.
+// hostSet is a set of hosts by their index, or of pools.
 type hostSet []uint64
 
 func newHostSet(n int) hostSet { return make(hostSet, (n+63)/64) }

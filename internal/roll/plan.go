@@ -68,7 +68,9 @@ type Result struct {
 type PoolHosts struct {
 	Cluster string
 	Owner   world.Ref
-	Hosts   []HostVerdict
+
+	demand Demand
+	hosts  []*world.BareHost
 }
 
 // HostVerdict is one host as a pool sees it.
@@ -76,6 +78,15 @@ type HostVerdict struct {
 	Namespace, Name string
 	// Why says why it can't be taken; empty if it can.
 	Why string
+}
+
+// Verdicts judges every host. It is not done ahead, as hosts times pools are many.
+func (h PoolHosts) Verdicts() []HostVerdict {
+	out := make([]HostVerdict, 0, len(h.hosts))
+	for _, host := range h.hosts {
+		out = append(out, HostVerdict{Namespace: host.Namespace, Name: host.Name, Why: h.demand.Refuses(host)})
+	}
+	return out
 }
 
 // Plan decides how an image gets on the Machines of clusters: which pools, in which order, with which templates, and
@@ -121,6 +132,8 @@ type candidate struct {
 	ever, held hostSet
 	// reach are both together.
 	reach hostSet
+	// behind are the pools of the plan, by index, that have to be done before it.
+	behind hostSet
 	// stock are the free hosts of its namespace, nil without bare metal.
 	stock *stock
 	hosts []*world.BareHost
@@ -255,17 +268,20 @@ func (p *planner) add(c *candidate, strategy v1alpha1.RollStrategy, why string, 
 }
 
 // needs are the pools before this one: the one before of the same cluster, and those of other clusters that could take the
-// same hosts.
+// same hosts. One that another of them waits for is left out.
 func (p *planner) needs(c *candidate) []string {
 	var out []string
-	if n := len(p.planned); n > 0 && p.planned[n-1].cluster == c.cluster {
-		out = append(out, nodes.Key(p.planned[n-1].object()))
-	}
-	for _, other := range p.planned {
-		if other.cluster != c.cluster && c.stock != nil && other.stock == c.stock && other.reach.meets(c.reach) {
-			out = append(out, nodes.Key(other.object()))
+	c.behind = newHostSet(len(p.candidates))
+	for i, other := range slices.Backward(p.planned) {
+		shares := c.stock != nil && other.stock == c.stock && other.reach.meets(c.reach)
+		if c.behind.has(i) || other.cluster != c.cluster && !shares {
+			continue
 		}
+		out = append(out, nodes.Key(other.object()))
+		c.behind.add(i)
+		c.behind.join(other.behind)
 	}
+	slices.Reverse(out)
 	return out
 }
 

@@ -263,6 +263,14 @@ func TestPoolsThatShareHostsWaitForEachOther(t *testing.T) {
 	if len(r.Pools) != 2 || !slices.Contains(r.Pools[1].Needs, "machinedeployment/metal/a-md") {
 		t.Errorf("pools = %+v, want b-md behind a-md", r.Pools)
 	}
+	for _, p := range planned(t, Options{}, a, b).Pools[1:] {
+		if len(p.Needs) != 1 {
+			t.Errorf("%s needs %v, want only the last before it", p.Owner.Name, p.Needs)
+		}
+	}
+	if why := r.Hosts[0].Verdicts()[0]; why.Name != "a-cp-0" || why.Why != "it is in use by Metal3Machine metal/a-cp-0" {
+		t.Errorf("the first host's verdict is %+v", why)
+	}
 }
 
 func TestPoolsAreTakenInTheOrderThatIsAsked(t *testing.T) {

@@ -6,7 +6,6 @@ package roll
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -98,37 +97,40 @@ func (p *planner) verdicts(c *candidate) {
 			mine[m.Host] = true
 		}
 	}
-	verdicts := PoolHosts{Cluster: c.cluster.Key, Owner: c.Ref}
 	for i, h := range c.hosts {
-		if h.Namespace == c.Ref.Namespace && mine[h.Name] {
+		if h.Namespace != c.Ref.Namespace {
+			continue
+		}
+		if mine[h.Name] {
 			c.held.add(i)
 		}
-		never := c.demand.never(h)
-		if never == "" {
-			c.ever.add(i)
+		if c.demand.never(h) != "" {
+			continue
 		}
-		why := cmp.Or(never, c.demand.notNow(h))
-		if why == "" {
+		c.ever.add(i)
+		if c.demand.now(h) {
 			c.stock.have(i)
 		}
-		verdicts.Hosts = append(verdicts.Hosts, HostVerdict{Namespace: h.Namespace, Name: h.Name, Why: why})
 	}
-	p.out.Hosts = append(p.out.Hosts, verdicts)
+	p.out.Hosts = append(p.out.Hosts, PoolHosts{Cluster: c.cluster.Key, Owner: c.Ref, demand: c.demand, hosts: c.hosts})
 }
 
 // hostList returns the hosts of all clusters, each once, sorted.
 func hostList(clusters []world.PoolCluster) []*world.BareHost {
-	seen := map[string]*world.BareHost{}
+	type key struct{ namespace, name string }
+	seen := map[key]bool{}
+	var out []*world.BareHost
 	for i := range clusters {
 		for j := range clusters[i].Hosts {
 			h := &clusters[i].Hosts[j]
-			seen[h.Namespace+"/"+h.Name] = h
+			if k := (key{h.Namespace, h.Name}); !seen[k] {
+				seen[k], out = true, append(out, h)
+			}
 		}
 	}
-	var out []*world.BareHost
-	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, seen[key])
-	}
+	slices.SortFunc(out, func(a, b *world.BareHost) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

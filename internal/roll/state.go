@@ -187,8 +187,11 @@ func drifted(fields *FieldMap, pool *world.PoolOwner, hosts []world.BareHost) []
 		return nil
 	}
 	images := map[string]string{}
+	for i := range pool.Machines {
+		images[pool.Machines[i].Host] = ""
+	}
 	for i := range hosts {
-		if hosts[i].Namespace == pool.Ref.Namespace {
+		if _, mine := images[hosts[i].Name]; mine && hosts[i].Namespace == pool.Ref.Namespace {
 			images[hosts[i].Name] = hosts[i].Image
 		}
 	}
