@@ -78,16 +78,16 @@ func (p *planner) decide(c *candidate) error {
 		c.stock.roll(c.ever, c.held)
 		return p.add(c, v1alpha1.StrategySurge, p.standby(c), p.settings(c, v1alpha1.StrategySurge))
 	case asked == Surge:
-		p.block(IDSpare, fmt.Sprintf("%s of cluster %s needs 1 free host to surge, and has 0: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
+		p.block(IDSpare, fmt.Sprintf("%s of cluster %s needs 1 free host, has 0: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
 			fmt.Sprintf("add a host that %s may have; or %s", c.Ref.Name, p.insteadOfSurge(c)), c.Ref)
 		return nil
 	}
-	if refused := p.tooSmall(c); refused {
+	if p.tooSmall(c) {
 		return nil
 	}
 	why := "no host is free for it: the old Machine goes first, and the new one gets its host"
-	if !spare {
-		p.find(IDSpare, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s has no free host for a surge, so the old Machine goes first: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
+	if !spare && asked == Auto {
+		p.find(IDSpare, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s needs 1 free host, has 0, for the new Machine to come first; so the old one goes first: %s", c.Ref, c.cluster.Key, p.whyNot(c)),
 			"to have the new Machine first, add a host that it may have", c.Ref)
 	}
 	if spare {
@@ -125,7 +125,7 @@ func (p *planner) tooSmall(c *candidate) bool {
 	}
 	first, hosts := "take --strategy surge, so that the new Machine comes first", ""
 	if c.fields.Hosts != "" {
-		first, hosts = "add a host that it may have, so that the new Machine comes first", fmt.Sprintf(". It needs 1 free host to surge, and has 0: %s", p.whyNot(c))
+		first, hosts = "add a host that it may have, so that the new Machine comes first", fmt.Sprintf(". For the new one to come first it needs 1 free host, has 0: %s", p.whyNot(c))
 		if c.stock.sure(c.ever) {
 			first, hosts = "take --strategy surge, for which a host is free", ""
 		}
@@ -151,7 +151,7 @@ func (p *planner) reuse(c *candidate, why string) error {
 		}
 	}
 	if c.ControlPlane {
-		why += fmt.Sprintf("; %d of %d control plane Machines stay up, and etcd needs %d", c.Replicas-1, c.Replicas, c.Replicas/2+1)
+		why += fmt.Sprintf("; quorum %d of %d during each step, of which etcd needs %d", c.Replicas-1, c.Replicas, c.Replicas/2+1)
 	}
 	return p.add(c, v1alpha1.StrategyScaleIn, why, settings)
 }

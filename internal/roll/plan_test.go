@@ -103,7 +103,7 @@ func TestStrategiesFollowFromTheHosts(t *testing.T) {
 		"without one the old Machine goes first":         {3, 2, nil, "", nil, "c-cp=ScaleIn c-md=ScaleIn", nil},
 		"scale-in can be asked for":                      {3, 2, []world.BareHost{spare("s", nil)}, ScaleIn, nil, "c-cp=ScaleIn c-md=ScaleIn", nil},
 		"surge without a host is refused with each host's reason": {3, 2, []world.BareHost{spare("s", func(h *world.BareHost) { h.Paused = true })}, Surge, nil, "", []string{
-			"KubeadmControlPlane metal/c-cp of cluster metal/c needs 1 free host to surge, and has 0", "s: it is paused", "c-cp-0: it is in use by Metal3Machine metal/c-cp-0", "maxSurge 0",
+			"KubeadmControlPlane metal/c-cp of cluster metal/c needs 1 free host, has 0", "s: it is paused", "c-cp-0: it is in use by Metal3Machine metal/c-cp-0", "maxSurge 0",
 		}},
 		"one control plane Machine without a host is refused with two ways out": {1, 2, nil, "", nil, "c-md=ScaleIn", []string{"has 1 replica", "add a host", "scale it to 3", "c-md-0: it is in use"}},
 		"one worker without a host is refused":                                  {3, 1, nil, "", nil, "c-cp=ScaleIn", []string{"MachineDeployment metal/c-md", "has 1 replica", "add a host", "scale it to 2"}},
@@ -233,6 +233,9 @@ func TestAPlanSaysAllThatItsStepsNeed(t *testing.T) {
 	cp, md := r.Pools[0], r.Pools[1]
 	if diff := cmp.Diff([]string{"kubeadmcontrolplane/metal/c-cp"}, md.Needs); diff != "" || len(cp.Needs) > 0 {
 		t.Errorf("needs differ, the control plane has %v (-want +got):\n%s", cp.Needs, diff)
+	}
+	if !strings.Contains(cp.Why, "quorum 2 of 3 during each step") {
+		t.Errorf("why = %q, want it to tell the quorum", cp.Why)
 	}
 	if md.FromVersion != "v1.34.0" || md.ToVersion != "v1.35.0" || md.VersionPath != "spec.template.spec.version" {
 		t.Errorf("versions are %s to %s at %s", md.FromVersion, md.ToVersion, md.VersionPath)
