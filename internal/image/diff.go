@@ -4,6 +4,7 @@
 package image
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,16 +33,16 @@ type Difference struct {
 func Diff(a, b *Report) *Difference {
 	d := &Difference{From: a.Source, To: b.Source, Changes: []Change{}}
 	fa, fb := a.facts(), b.facts()
+	keys := slices.Sorted(maps.Keys(fa))
+	keys = slices.AppendSeq(keys, maps.Keys(fb))
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
 	for _, subject := range []string{"os", "kernel", "component", "module", "package", "disk"} {
-		var names []string
-		for key := range fa {
-			names = append(names, key)
+		if unknown := slices.DeleteFunc([]*Report{a, b}, func(r *Report) bool { return r.knows(subject) }); len(unknown) > 0 {
+			d.Unread = append(d.Unread, Unread{What: unknown[0].Source + ": " + subject, Why: "it is not known there, so it was not compared"})
+			continue
 		}
-		for key := range fb {
-			names = append(names, key)
-		}
-		slices.Sort(names)
-		for _, key := range slices.Compact(names) {
+		for _, key := range keys {
 			kind, name, _ := strings.Cut(key, "\x00")
 			if kind == subject && fa[key] != fb[key] {
 				d.Changes = append(d.Changes, Change{Subject: subject, Name: name, From: fa[key], To: fb[key]})
@@ -54,6 +55,21 @@ func Diff(a, b *Report) *Difference {
 		}
 	}
 	return d
+}
+
+// knows tells whether what is not in the report is not in the image either.
+func (r *Report) knows(subject string) bool {
+	switch subject {
+	case "os":
+		return r.OS != nil
+	case "kernel", "module":
+		return r.DefaultKernel() != nil
+	case "package":
+		return len(r.PackageDatabases) > 0
+	case "component":
+		return len(r.PackageDatabases) > 0 || len(r.Components) > 0
+	}
+	return true
 }
 
 // facts are what can be compared, by subject and name.

@@ -249,3 +249,19 @@ func TestADifferenceSaysWhatARollChanges(t *testing.T) {
 		t.Errorf("an image differs from itself: %v", same)
 	}
 }
+
+func TestWhatIsNotKnownOfOneImageIsNotCalledAChange(t *testing.T) {
+	t.Parallel()
+	look := image.Options{AllPackages: true, NoDigest: true}
+	a := mustInspect(t, fileSystem(t, files(t, richNode(t, kernel, "1.7.12-1")), "64M"), look)
+	b := mustInspect(t, fileSystem(t, files(t, map[string]string{"etc/passwd": "x"}), "64M"), look)
+	d := image.Diff(a, b)
+	if len(d.Changes) != 0 {
+		t.Errorf("changes: %v", d.Changes)
+	}
+	for _, subject := range []string{"os", "kernel", "component", "module", "package"} {
+		if !slices.Contains(d.Unread, image.Unread{What: b.Source + ": " + subject, Why: "it is not known there, so it was not compared"}) {
+			t.Errorf("%s is not named: %v", subject, d.Unread)
+		}
+	}
+}
