@@ -117,6 +117,9 @@ func (p *poolReader) pool(ctx context.Context, want world.WantPool) (world.PoolS
 	reports := nodesAnswer{}
 	if want.Workload {
 		reports = p.nodesOf(ctx, want.Cluster)
+		if ctx.Err() != nil {
+			return s, fault(ctx, "ask cluster "+want.Cluster, ctx.Err()) // the question was withdrawn, which is no silence
+		}
 		s.Silent = reports.silent
 	}
 	s.Machines, err = p.machinesOf(ctx, want.Cluster, want.Owner, s.Owner, hosts, reports.byName)

@@ -33,8 +33,10 @@ func goingBlocker(machine *unstructured.Unstructured) condition {
 		return startedAt(machine, c)
 	}
 	for _, old := range []struct{ kind, reason string }{
-		{"PreDrainDeleteHookSucceeded", "WaitingForPreDrainHook"}, {"DrainingSucceeded", "DrainingNode"},
-		{"VolumeDetachSucceeded", "WaitingForVolumeDetach"}, {"PreTerminateDeleteHookSucceeded", "WaitingForPreTerminateHook"},
+		{"PreDrainDeleteHookSucceeded", "WaitingForPreDrainHook"},
+		{"DrainingSucceeded", "DrainingNode"},
+		{"VolumeDetachSucceeded", "WaitingForVolumeDetach"},
+		{"PreTerminateDeleteHookSucceeded", "WaitingForPreTerminateHook"},
 	} {
 		if c, found := firstOf(conditions, old.kind); found && c.status == "False" {
 			c.message, c.reason = cmp.Or(c.message, c.reason), old.reason
@@ -94,7 +96,7 @@ func comingBlocker(machine, infrastructure *unstructured.Unstructured) condition
 // nor one that is False when all is well.
 func unmet(u *unstructured.Unstructured) (condition, bool) {
 	for _, c := range conditionsOf(u) {
-		if c.status != "False" || cmp.Or(c.message, c.reason) == "" || strings.HasPrefix(c.reason, "Not") ||
+		if c.status != "False" || cmp.Or(c.message, c.reason) == "" || c.reason == "Not"+c.kind ||
 			slices.Contains([]string{"Ready", "Available", "Paused", "Deleting"}, c.kind) {
 			continue
 		}

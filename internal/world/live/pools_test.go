@@ -51,7 +51,7 @@ func TestWhatAMachineWaitsFor(t *testing.T) {
 		"a deletion that nothing is said of": {metadata: going, status: "{}", message: "it is being deleted", reason: "Deleting", since: since.Add(-time.Hour)},
 		"no host, in the infrastructure's own words": {
 			status:         `{conditions: [{type: InfrastructureReady, status: 'False', reason: NotReady, message: summary}]}`,
-			infrastructure: `{conditions: [{type: Paused, status: 'False', reason: NotPaused}, {type: Ready, status: 'False', reason: x, message: y}, {type: AssociateBMH, status: 'False', reason: WaitingForBMH, message: no available host found}]}`,
+			infrastructure: `{conditions: [{type: Updating, status: 'False', reason: NotUpdating}, {type: Paused, status: 'False', reason: x}, {type: Ready, status: 'False', reason: x, message: y}, {type: AssociateBMH, status: 'False', reason: WaitingForBMH, message: no available host found}]}`,
 			message:        "AssociateBMH: no available host found", reason: "WaitingForBMH",
 		},
 		"infrastructure that says nothing": {
