@@ -38,34 +38,39 @@ func Parse(name string, data []byte) (*v1alpha1.Release, error) {
 // Decode reads a release strictly: one YAML document, no unknown or repeated field, no value of another type. It does
 // not judge the content; Validate does.
 func Decode(name string, data []byte) (*v1alpha1.Release, *Positions, error) {
-	root, err := parseOne(name, data)
+	return DecodeKind[v1alpha1.Release](name, data, releaseKind, "release")
+}
+
+// DecodeKind reads an object of one of Capstan's other kinds as strictly as a release. noun is what people call it.
+func DecodeKind[T any](name string, data []byte, kind, noun string) (*T, *Positions, error) {
+	root, err := parseOne(name, data, kind, noun)
 	if err != nil {
 		return nil, nil, err
 	}
 	where := &Positions{file: name, lines: map[string]int{"": root.Line}}
 	found := &faults{where: where}
 	w := &walker{faults: found, lines: where.lines, budget: maxNodes}
-	checkKind(root, w)
+	checkKind(root, w, kind)
 	if err := found.err(); err != nil {
 		return nil, nil, err
 	}
-	content := w.value(root, reflect.TypeFor[v1alpha1.Release](), "")
+	content := w.value(root, reflect.TypeFor[T](), "")
 	if err := found.err(); err != nil {
 		return nil, nil, err
 	}
-	r := &v1alpha1.Release{}
+	out := new(T)
 	encoded, err := json.Marshal(content)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode release: %w", err)
+		return nil, nil, fmt.Errorf("encode %s: %w", noun, err)
 	}
-	if err := json.Unmarshal(encoded, r); err != nil {
-		return nil, nil, problem.Usage(ReasonWrongType, name, "the release can't be read: %v", err).WithCause(err)
+	if err := json.Unmarshal(encoded, out); err != nil {
+		return nil, nil, problem.Usage(ReasonWrongType, name, "the %s can't be read: %v", noun, err).WithCause(err)
 	}
-	return r, where, nil
+	return out, where, nil
 }
 
 // parseOne returns the root of the only document.
-func parseOne(name string, data []byte) (*yaml.Node, error) {
+func parseOne(name string, data []byte, kind, noun string) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var root *yaml.Node
 	for {
@@ -83,25 +88,41 @@ func parseOne(name string, data []byte) (*yaml.Node, error) {
 		}
 		if root != nil {
 			return nil, problem.Usage(ReasonManyDocuments, place(name, document.Content[0].Line),
-				"a second YAML document begins here, a release is exactly one").WithRemedy("keep one document in the file")
+				"a second YAML document begins here, %s is exactly one", article(noun)).WithRemedy("keep one document in the file")
 		}
 		root = document.Content[0]
 	}
 	if root == nil {
-		return nil, problem.Usage(ReasonEmpty, name, "the file is empty, a release was expected").
-			WithRemedy("write a document with apiVersion: %s and kind: %s", v1alpha1.GroupVersion, releaseKind)
+		return nil, problem.Usage(emptyReason(kind), name, "the file is empty, %s was expected", article(noun)).
+			WithRemedy("write a document with apiVersion: %s and kind: %s", v1alpha1.GroupVersion, kind)
 	}
 	return root, nil
 }
 
-// checkKind makes sure that the document says it is a Release before its fields are judged, so that a file of another
+// emptyReason returns the reason of a file without content.
+func emptyReason(kind string) string {
+	if kind == releaseKind {
+		return ReasonEmpty
+	}
+	return kind + "Empty"
+}
+
+// article puts the article before a noun.
+func article(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// checkKind makes sure that the document says it is of the kind before its fields are judged, so that a file of another
 // kind gets one fitting message instead of one for each field.
-func checkKind(root *yaml.Node, w *walker) {
+func checkKind(root *yaml.Node, w *walker, kind string) {
 	if root.Kind != yaml.MappingNode {
-		w.wrongType(root, "", "a Release object")
+		w.wrongType(root, "", "a "+kind+" object")
 		return
 	}
-	want := map[string]string{"apiVersion": v1alpha1.GroupVersion.String(), "kind": releaseKind}
+	want := map[string]string{"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind}
 	for _, field := range []string{"apiVersion", "kind"} {
 		key, value := find(root, field)
 		if value == nil {

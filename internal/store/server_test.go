@@ -44,6 +44,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"the installation is idempotent", testInstall},
 		{"a plan is kept once and never changes", testPlans},
 		{"runs are kept, listed and changed under lock", testUpgrades},
+		{"images are kept once, listed by name, and replaced only as they were read", testImages},
 		{"an artifact is kept once, in parts, and repaired", testArtifacts},
 		{"one process has the lease", testLeaseExcludes},
 		{"a dead holder's lease is taken at once", testLeaseOfTheDead},
@@ -62,6 +63,12 @@ func testEmpty(t *testing.T, s *Store, _ *rest.Config) {
 	}
 	if _, err := s.Upgrade(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Upgrade: %v, want ErrNotFound", err)
+	}
+	if images, err := s.NodeImages(t.Context()); err != nil || len(images) != 0 {
+		t.Errorf("NodeImages: %v, %v; want none", images, err)
+	}
+	if _, err := s.NodeImage(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("NodeImage: %v, want ErrNotFound", err)
 	}
 	if _, err := s.Plan(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Plan: %v, want ErrNotFound", err)
@@ -104,8 +111,8 @@ func testInstall(t *testing.T, s *Store, _ *rest.Config) {
 		t.Fatalf("Install: %v", err)
 	}
 	before := versions()
-	if len(before) != 4 {
-		t.Errorf("installed %v, want three CRDs and the namespace", before)
+	if len(before) != 5 {
+		t.Errorf("installed %v, want four CRDs and the namespace", before)
 	}
 	if err := s.Install(t.Context()); err != nil {
 		t.Fatalf("Install again: %v", err)
