@@ -19,7 +19,7 @@ import (
 func imageCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "What is in a node's disk image, and what a roll to another one changes",
+		Short: "What is in a node's disk image, what a roll to another one changes, and the catalog",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -28,7 +28,7 @@ func imageCommand(g *global) *cobra.Command {
 			return unknownCommand(c, args[0])
 		},
 	}
-	c.AddCommand(imageInspectCommand(g), imageDiffCommand(g))
+	c.AddCommand(imageInspectCommand(g), imageDiffCommand(g), imageListCommand(g))
 	return c
 }
 

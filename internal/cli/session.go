@@ -39,7 +39,7 @@ type runner interface {
 	Follow(ctx context.Context, name string, sink event.Sink) (*v1alpha1.Upgrade, error)
 }
 
-// reader looks at runs.
+// reader looks at runs and at the image catalog.
 type reader interface {
 	// Runs returns all runs, newest first.
 	Runs(ctx context.Context) ([]v1alpha1.Upgrade, error)
@@ -47,6 +47,8 @@ type reader interface {
 	Plan(ctx context.Context, run *v1alpha1.Upgrade) (*v1alpha1.Plan, error)
 	// Status looks at everything.
 	Status(ctx context.Context) (*operation.Status, error)
+	// Images returns the catalog by name.
+	Images(ctx context.Context) ([]v1alpha1.NodeImage, error)
 }
 
 // session is one process at work on one management cluster; operation.Session is the real one.
