@@ -13,4 +13,7 @@ const (
 	HeldForAnnotation = "capstan.dev/held-for"
 	// PausedBeforeAnnotation says what spec.paused was before a run set it: "true", "false", or "absent".
 	PausedBeforeAnnotation = "capstan.dev/paused-before"
+	// RollPausedValue is the value of Cluster API's pause annotation where a roll of nodes set it: on a health check while
+	// its Machines are rolled, and on a control plane or MachineDeployment that an abort left half-way.
+	RollPausedValue = "capstan-roll"
 )

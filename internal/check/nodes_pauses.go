@@ -28,7 +28,7 @@ func paused() Check {
 			}
 			var out []v1alpha1.Finding
 			for _, p := range w.Survey.Pauses {
-				if t.includes(p.Cluster) {
+				if left := t.nodes().Roll != nil && p.Value == v1alpha1.RollPausedValue; t.includes(p.Cluster) && !left {
 					out = append(out, block(PauseWords(p)+": it would not follow a change", Unpause(p), p.Object))
 				}
 			}

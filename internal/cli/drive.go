@@ -17,7 +17,7 @@ import (
 type drive struct {
 	*global
 	session session
-	// release is what to type after `capstan upgrade`.
+	// release is what to type after `capstan upgrade`, or the image after `capstan nodes upgrade`.
 	release string
 	// wanted is the result that was asked for, when that is not Completed.
 	wanted render.Result
@@ -29,7 +29,7 @@ func (d *drive) follow(ctx context.Context, run *v1alpha1.Upgrade, spec *v1alpha
 	end, err := d.session.Follow(ctx, run.Name, progress.Event)
 	progress.Close()
 	if err != nil && ctx.Err() != nil {
-		return interrupted(d.global, run)
+		return interrupted(d.global, run, spec.Kind)
 	}
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (d *drive) conclude(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) error {
 	why := &render.Stopped{Run: run, Plan: spec, Next: d.prompt}
 	stopped := result == render.ResultStopped || result == render.ResultFenceViolated
 	if d.structured() || !stopped {
-		if err := d.write(&render.Summary{Run: run, Plan: spec, Now: d.app.clock.Now(), Next: d.next(result)}); err != nil {
+		if err := d.write(&render.Summary{Run: run, Plan: spec, Now: d.app.clock.Now(), Next: d.next(result, spec.Kind)}); err != nil {
 			return err
 		}
 	}
@@ -57,14 +57,17 @@ func (d *drive) conclude(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) error {
 		Reason: string(result), Exit: problem.ExitStopped,
 		Message: fmt.Sprintf("Run %s did not come to its end: it was %s", run.Name, result.Word()),
 	}
-	return p.WithRemedy("%s", d.next(result))
+	return p.WithRemedy("%s", d.next(result, spec.Kind))
 }
 
-func (d *drive) next(result render.Result) string {
+func (d *drive) next(result render.Result, kind v1alpha1.PlanKind) string {
 	switch result {
 	case render.ResultCompleted, render.ResultSuperseded, render.ResultNothingToDo:
 		return d.prompt("status")
 	case render.ResultAborted, render.ResultFenceViolated:
+		if kind == v1alpha1.PlanNodes {
+			return d.prompt("nodes", "upgrade", or(d.release, "IMAGE"))
+		}
 		return d.prompt("upgrade", or(d.release, "RELEASE"))
 	case render.ResultInProgress, render.ResultStopped, render.ResultPaused:
 	}
@@ -92,10 +95,14 @@ func (d *drive) progress(run *v1alpha1.Upgrade, spec *v1alpha1.PlanSpec) render.
 	return render.NewLines(errs)
 }
 
-func interrupted(g *global, run *v1alpha1.Upgrade) error {
+func interrupted(g *global, run *v1alpha1.Upgrade, kind v1alpha1.PlanKind) error {
+	rest := "controllers that are being swapped go on by themselves"
+	if kind == v1alpha1.PlanNodes {
+		rest = "no further Machine is taken away before it goes on"
+	}
 	p := &problem.Error{
 		Reason: "Interrupted", Exit: problem.ExitInterrupted,
-		Message: fmt.Sprintf("Interrupted: run %s stands still. What is done stays done, and controllers that are being swapped go on by themselves", run.Name),
+		Message: fmt.Sprintf("Interrupted: run %s stands still. What is done stays done, and %s", run.Name, rest),
 	}
 	return p.WithRemedy("%s   (here or on another machine)", g.prompt("resume"))
 }

@@ -82,6 +82,12 @@ func (f *fake) Verify(context.Context) (*operation.Verification, error) { return
 
 func (f *fake) Continues(context.Context, *operation.Draft) (bool, error) { return f.continues, nil }
 
+func (f *fake) DraftRoll(_ context.Context, image string, ask world.AskNodes, _ operation.RollOptions) (*operation.NodeDraft, error) {
+	return &operation.NodeDraft{Ask: ask, Roll: &operation.Roll{
+		Draft: &operation.Draft{Spec: f.spec, Open: f.open, Own: f.own}, Image: &v1alpha1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: image}},
+	}}, f.draftErr
+}
+
 func (f *fake) DraftNodes(_ context.Context, ask world.AskNodes) (*operation.NodeDraft, error) {
 	if f.draftErr != nil {
 		return nil, f.draftErr

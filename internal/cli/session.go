@@ -25,6 +25,8 @@ type planner interface {
 	Continues(ctx context.Context, d *operation.Draft) (bool, error)
 	// DraftNodes checks whether nodes could be rolled.
 	DraftNodes(ctx context.Context, ask world.AskNodes) (*operation.NodeDraft, error)
+	// DraftRoll plans a roll to an image: the name of a NodeImage, or a file.
+	DraftRoll(ctx context.Context, image string, ask world.AskNodes, o operation.RollOptions) (*operation.NodeDraft, error)
 }
 
 // runner starts and drives runs.

@@ -119,7 +119,7 @@ func (o *upgradeOptions) start(ctx context.Context, s session, d *drafted) error
 	if refused != nil {
 		return refused
 	}
-	if err := o.confirm(ctx, "Upgrade now?"); err != nil {
+	if err := o.confirm(ctx, "Upgrade now?", o.again()); err != nil {
 		return err
 	}
 	run, err := s.Start(ctx, d.Draft, operation.StartOptions{By: requester(), Accepted: o.accepted, StallLimit: o.stallLimit})
@@ -131,7 +131,11 @@ func (o *upgradeOptions) start(ctx context.Context, s session, d *drafted) error
 
 // planScreen is the plan's screen without its last line: the next command is the one that runs.
 func planScreen(g *global, d *drafted) string {
-	text := d.document(g, "").Text(g.style(g.app.streams.Err))
+	return withoutNext(d.document(g, "").Text(g.style(g.app.streams.Err)))
+}
+
+// withoutNext is a screen without its last line.
+func withoutNext(text string) string {
 	i := strings.LastIndex(strings.TrimRight(text, "\n"), "\n")
 	return strings.TrimRight(text[:max(i, 0)], "\n") + "\n"
 }
@@ -139,27 +143,27 @@ func planScreen(g *global, d *drafted) string {
 // goOn continues the open run.
 func (o *upgradeOptions) goOn(ctx context.Context, s session, d *drafted) error {
 	o.tell("Run %s to this release has not ended: going on with it", d.Open.Name)
-	if err := o.confirm(ctx, "Go on now?"); err != nil {
+	if err := o.confirm(ctx, "Go on now?", o.again()); err != nil {
 		return err
 	}
 	return resume(ctx, o.global, s, d.Open.Name, o.release)
 }
 
-// confirm asks, unless the answer was given by --yes.
-func (o *upgradeOptions) confirm(ctx context.Context, question string) error {
-	if o.yes {
+// confirm asks, unless the answer was given by --yes. again are the words of the command that asks.
+func (g *global) confirm(ctx context.Context, question string, again []string) error {
+	if g.yes {
 		return nil
 	}
-	fmt.Fprintf(o.app.streams.Err, "%s [y/N] ", question)
+	fmt.Fprintf(g.app.streams.Err, "%s [y/N] ", question)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case answer := <-line(o.app.streams.In):
+	case answer := <-line(g.app.streams.In):
 		if answer == "y" || answer == "yes" {
 			return nil
 		}
 	}
-	return problem.Blocked("NotConfirmed", "Not confirmed: nothing was changed").WithRemedy("%s", o.prompt(o.again()...))
+	return problem.Blocked("NotConfirmed", "Not confirmed: nothing was changed").WithRemedy("%s", g.prompt(again...))
 }
 
 // again are the words of this very command.

@@ -30,7 +30,7 @@ func TestConfirm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := &upgradeOptions{global: &global{app: &app{streams: Streams{In: strings.NewReader(tc.answer), Err: &bytes.Buffer{}}}}}
-			if err := o.confirm(t.Context(), "Now?"); problem.ExitOf(err) != tc.want {
+			if err := o.confirm(t.Context(), "Now?", o.again()); problem.ExitOf(err) != tc.want {
 				t.Errorf("confirm returned %v, want exit code %d", err, tc.want)
 			}
 		})
@@ -44,7 +44,7 @@ func TestConfirmEndsWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := &upgradeOptions{global: &global{app: &app{streams: Streams{In: in, Err: &bytes.Buffer{}}}}}
-	if err := o.confirm(ctx, "Now?"); !errors.Is(err, context.Canceled) {
+	if err := o.confirm(ctx, "Now?", o.again()); !errors.Is(err, context.Canceled) {
 		t.Errorf("confirm returned %v, want that it was cancelled", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// NodeDraft is the answer to the question whether nodes could be rolled. Nothing runs it.
+// NodeDraft is the answer to the question whether nodes could be rolled.
 type NodeDraft struct {
 	// Ask is the question.
 	Ask world.AskNodes
@@ -25,6 +25,16 @@ type NodeDraft struct {
 	Stages []NodeStage
 	// Findings are what the checks found.
 	Findings []v1alpha1.Finding
+	// Roll is how an image would be rolled, nil where none was named. Draft is what Start runs.
+	Roll *Roll
+}
+
+// Roll is a plan to roll an image.
+type Roll struct {
+	*Draft
+
+	// Image is what is rolled to.
+	Image *v1alpha1.NodeImage
 }
 
 // NodeStage is what may move at the same time.
@@ -56,11 +66,11 @@ func (s *Session) DraftNodes(ctx context.Context, ask world.AskNodes) (*NodeDraf
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return draftNodes(ask, checks, w)
+	return draftNodes(ask, checks, w, check.NodeTarget{})
 }
 
 // draftNodes judges what was seen. It is pure.
-func draftNodes(ask world.AskNodes, checks []check.Check, w *world.World) (*NodeDraft, error) {
+func draftNodes(ask world.AskNodes, checks []check.Check, w *world.World, target check.NodeTarget) (*NodeDraft, error) {
 	out := &NodeDraft{Ask: ask}
 	if w.Survey.Nodes != nil {
 		meant := chosen(w.Survey.Nodes, &ask)
@@ -72,9 +82,8 @@ func draftNodes(ask world.AskNodes, checks []check.Check, w *world.World) (*Node
 		}
 		out.Stages = stages(meant, ask)
 	}
-	out.Findings = check.Run(checks, w, &check.Target{Nodes: &check.NodeTarget{
-		Version: ask.Version, DNSTag: ask.DNSTag, ControlPlanes: ask.ControlPlanes, Clusters: out.Clusters,
-	}})
+	target.Version, target.DNSTag, target.ControlPlanes, target.Clusters = ask.Version, ask.DNSTag, ask.ControlPlanes, out.Clusters
+	out.Findings = check.Run(checks, w, &check.Target{Nodes: &target})
 	return out, nil
 }
 

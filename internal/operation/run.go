@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,11 +47,20 @@ func Admit(d *Draft, o StartOptions) error {
 		}
 		return problem.Blocked(first.ID, "%s", message).WithRemedy("%s", first.Remedy).WithObject(about(first, d.Spec))
 	}
+	if d.Open != nil && kindOf(d.Open.Spec.Kind) != kindOf(d.Spec.Kind) {
+		return problem.Blocked("RunUnderWay", "Run %s to %s, of another kind, has not ended", d.Open.Name, d.Open.Spec.To).
+			WithRemedy("go on with it by `capstan resume`, or end it by `capstan abort`, which leaves everything in order")
+	}
 	if d.Open != nil && moving(d.Open) {
 		return problem.Blocked("RunUnderWay", "Run %s to %s has not ended", d.Open.Name, d.Open.Spec.To).
 			WithRemedy("go on with it by `capstan resume`, or end it by `capstan abort`")
 	}
 	return nil
+}
+
+// kindOf is the kind of a plan; those of before there were two have none.
+func kindOf(k v1alpha1.PlanKind) v1alpha1.PlanKind {
+	return cmp.Or(k, v1alpha1.PlanPlatform)
 }
 
 // about is what a finding is about: its first object, or else the release.

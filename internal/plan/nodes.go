@@ -59,6 +59,15 @@ func ComputeNodes(in NodesInput) (*v1alpha1.PlanSpec, error) {
 	return spec, seal(spec)
 }
 
+// SameImage tells whether a plan is a roll to the very image. A nil plan is none.
+func SameImage(spec *v1alpha1.PlanSpec, image *v1alpha1.NodeImage) (bool, error) {
+	if spec == nil {
+		return false, nil
+	}
+	digest, err := imageDigest(image)
+	return err == nil && spec.Release.Name == image.Name && spec.Release.Digest == digest, err
+}
+
 func imageDigest(image *v1alpha1.NodeImage) (string, error) {
 	data, err := json.Marshal(image.Spec)
 	if err != nil {

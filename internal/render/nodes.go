@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/phrase"
 )
 
-// NodePlan shows whether nodes could be rolled.
+// NodePlan shows whether nodes could be rolled, and how.
 type NodePlan struct {
 	// Draft is the answer.
 	Draft *operation.NodeDraft
@@ -27,13 +27,17 @@ type NodePlan struct {
 // NodePlanObject is what programs get of a NodePlan.
 type NodePlanObject struct {
 	meta
+	// Image is what is rolled to, empty for checks only.
+	Image         string             `json:"image,omitempty"`
 	Version       string             `json:"version,omitempty"`
 	ControlPlanes bool               `json:"withControlPlane"`
 	Blocked       bool               `json:"blocked"`
 	Clusters      []string           `json:"clusters"`
 	Stages        []NodeStageObject  `json:"stages"`
 	Findings      []v1alpha1.Finding `json:"findings"`
-	Next          string             `json:"next"`
+	// Plan is what a roll would do; none for checks only.
+	Plan *v1alpha1.PlanSpec `json:"plan,omitempty"`
+	Next string             `json:"next"`
 }
 
 // NodeStageObject is what may move at the same time.
@@ -63,6 +67,9 @@ func (d *NodePlan) Object() any {
 	if out.Findings == nil {
 		out.Findings = []v1alpha1.Finding{}
 	}
+	if roll := d.roll(); roll != nil {
+		out.Image, out.Plan = roll.Release.Name, roll
+	}
 	for _, st := range d.Draft.Stages {
 		so := NodeStageObject{Name: st.Name}
 		for _, m := range st.Moves {
@@ -77,7 +84,12 @@ func (d *NodePlan) Object() any {
 func (d *NodePlan) Text(s Style) string {
 	var b strings.Builder
 	b.WriteString(d.assessment(s) + "\n")
-	b.WriteString("These are checks only: Capstan does not roll nodes yet, and has changed nothing\n")
+	if d.roll() != nil {
+		b.WriteString(d.rollText(s))
+		b.WriteString(nextLine(s, d.Next))
+		return b.String()
+	}
+	b.WriteString("These are checks only, and nothing was changed: name an IMAGE to see how it would be rolled\n")
 	for i, st := range d.Draft.Stages {
 		fmt.Fprintf(&b, "\nStage %d of %d: %s\n", i+1, len(d.Draft.Stages), st.Name)
 		t := newTable("CLUSTER", "KIND", "NAME", "FROM", "TO", "MACHINES")
@@ -103,6 +115,9 @@ func (d *NodePlan) assessment(s Style) string {
 	to := ""
 	if v := d.Draft.Ask.Version; v != "" {
 		to = " to " + v
+	}
+	if roll := d.roll(); roll != nil && len(d.Blocking) == 0 {
+		return d.rollAssessment(s, roll)
 	}
 	switch {
 	case len(d.Blocking) > 0:

@@ -50,7 +50,7 @@ func (d *Stopped) Problem() *problem.Error {
 // next is the command to type next.
 func (d *Stopped) next() string {
 	if violated(d.Run.Status.Stops) {
-		return d.Next("upgrade", "RELEASE")
+		return d.Next(upgradeWords(d.Run)...)
 	}
 	return d.Next("resume")
 }
@@ -60,7 +60,18 @@ func (d *Stopped) also() string {
 	if violated(d.Run.Status.Stops) {
 		return "   (once the cause is found and the cluster is unpaused), or " + d.Next("abort")
 	}
-	return "   (once that is repaired), or " + d.Next("upgrade", "RELEASE") + " with a corrected release"
+	if d.Run.Spec.Kind == v1alpha1.PlanNodes {
+		return "   (once that is repaired), or " + d.Next(upgradeWords(d.Run)...) + " with an image that is right"
+	}
+	return "   (once that is repaired), or " + d.Next(upgradeWords(d.Run)...) + " with a corrected release"
+}
+
+// upgradeWords are the words of the command that starts a run of the same kind.
+func upgradeWords(run *v1alpha1.Upgrade) []string {
+	if run.Spec.Kind == v1alpha1.PlanNodes {
+		return []string{"nodes", "upgrade", "IMAGE"}
+	}
+	return []string{"upgrade", "RELEASE"}
 }
 
 func violated(stops []v1alpha1.Stop) bool {

@@ -34,8 +34,10 @@ type SummaryObject struct {
 	To         string          `json:"to"`
 	Duration   metav1.Duration `json:"duration"`
 	Components []Moved         `json:"components"`
-	Machines   *MachineProof   `json:"machines,omitempty"`
-	Probes     []Probe         `json:"probes,omitempty"`
+	// Pools are what a roll of nodes replaced Machines of.
+	Pools    []Rolled      `json:"pools,omitempty"`
+	Machines *MachineProof `json:"machines,omitempty"`
+	Probes   []Probe       `json:"probes,omitempty"`
 	// ControllerGaps are the components that were without a running controller; none where all were rolled.
 	ControllerGaps []ControllerGap   `json:"controllerGaps,omitempty"`
 	Stops          []v1alpha1.Stop   `json:"stops,omitempty"`
@@ -65,7 +67,7 @@ type MachineProof struct {
 func (d *Summary) Object() any {
 	out := SummaryObject{
 		meta:   meta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "UpgradeResult"},
-		Result: d.result(), From: d.Plan.Base.PlatformVersion, To: d.Plan.Release.Version, Components: d.moved(), Next: d.Next,
+		Result: d.result(), From: d.Plan.Base.PlatformVersion, To: d.Plan.Release.Version, Components: d.moved(), Pools: d.rolled(), Next: d.Next,
 	}
 	if d.Run == nil {
 		return out
@@ -96,9 +98,12 @@ func (d *Summary) moved() []Moved {
 	return out
 }
 
-func (d *Summary) done(c v1alpha1.PlannedComponent) bool {
+func (d *Summary) done(c v1alpha1.PlannedComponent) bool { return d.stepsDone(c.Name) }
+
+// stepsDone tells that all steps of a component, or of a pool, were seen done.
+func (d *Summary) stepsDone(component string) bool {
 	for _, st := range d.Plan.Steps {
-		if st.Component != c.Name {
+		if st.Component != component {
 			continue
 		}
 		if d.Run == nil {
@@ -119,11 +124,17 @@ func (d *Summary) Text(s Style) string {
 		return b.String() + nextLine(s, d.Next)
 	}
 	b.WriteString("\n")
-	b.WriteString(d.components())
-	b.WriteString("\n")
-	b.WriteString(d.machines())
-	b.WriteString(d.probes())
-	b.WriteString(d.controllers())
+	if d.Plan.Kind == v1alpha1.PlanNodes {
+		b.WriteString(d.pools())
+		b.WriteString("\n")
+		b.WriteString(d.probes())
+	} else {
+		b.WriteString(d.components())
+		b.WriteString("\n")
+		b.WriteString(d.machines())
+		b.WriteString(d.probes())
+		b.WriteString(d.controllers())
+	}
 	fmt.Fprintf(&b, "Run: %s\n", d.Run.Name)
 	b.WriteString(nextLine(s, d.Next))
 	return b.String()
@@ -131,6 +142,9 @@ func (d *Summary) Text(s Style) string {
 
 func (d *Summary) assessment(s Style) string {
 	to := d.Plan.Release.Version
+	if d.Plan.Kind == v1alpha1.PlanNodes {
+		return d.rollAssessment(s)
+	}
 	if d.Run == nil {
 		return s.good("Already at "+to+", nothing to do") + fmt.Sprintf(": all %s are at their target\n", phrase.Count(len(d.Plan.Components), "component"))
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -189,11 +190,17 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 	if !c.ControlPlane {
 		set(c.MaxUnavailable, "0", unavailable)
 	}
+	if c.LeftPaused {
+		out = append(out, v1alpha1.RollSetting{
+			Object: c.object(), Path: []string{"metadata", "annotations", PausedAnnotation}, During: "null",
+			Why: "a roll that was aborted left it paused; this one goes on",
+		})
+	}
 	for i := range c.cluster.Checks {
 		h := &c.cluster.Checks[i]
 		if !h.Paused && watches(h, c.Ref) {
 			out = append(out, v1alpha1.RollSetting{
-				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, Before: h.Before, During: `"capstan-roll"`,
+				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, Before: h.Before, During: strconv.Quote(v1alpha1.RollPausedValue),
 				Why: "it would replace Machines that the roll is about",
 			})
 		}

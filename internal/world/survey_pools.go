@@ -53,6 +53,8 @@ type PoolOwner struct {
 	// Paused tells that the owner's controller leaves it alone, PausedBy the field or annotation that says so.
 	Paused   bool
 	PausedBy string
+	// LeftPaused tells that an aborted roll of Capstan paused it, and nothing else does: the next roll may go on with it.
+	LeftPaused bool
 	// Autoscaler tells the limits that the cluster autoscaler has, "1 to 5"; empty where it does not scale the pool.
 	Autoscaler string
 	// DrainTimeout is how long a drain may take, "10m0s"; empty for as long as it needs.

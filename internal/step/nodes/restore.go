@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/phrase"
 	"github.com/capstan-dev/capstan/internal/step"
 	"github.com/capstan-dev/capstan/internal/world"
@@ -80,7 +81,7 @@ func (s *restore) Sweep(ctx context.Context, w *world.World, a step.Actuator) er
 		return nil
 	}
 	if s.halfway(seen) {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"capstan"}}}`, pausedAnnotation)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, pausedAnnotation, v1alpha1.RollPausedValue)
 		if err := a.Patch(ctx, s.owner(), patch); err != nil {
 			return fmt.Errorf("pause %s: %w", s.owner(), err)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -54,11 +55,13 @@ func poolOwner(u *unstructured.Unstructured) world.PoolOwner {
 	}
 	o.StrategyType = cmp.Or(stringAt(u, append(slices.Clone(strategy), "type")...), "RollingUpdate")
 	o.OnDelete = o.StrategyType == onDelete
-	if _, annotated := u.GetAnnotations()[pausedAnnotation]; annotated {
+	value, annotated := u.GetAnnotations()[pausedAnnotation]
+	o.LeftPaused = value == v1alpha1.RollPausedValue
+	if annotated && !o.LeftPaused {
 		o.PausedBy = "annotation " + pausedAnnotation
 	}
 	if boolAt(u, "spec", "paused") {
-		o.PausedBy = "spec.paused"
+		o.PausedBy, o.LeftPaused = "spec.paused", false
 	}
 	o.Paused = o.PausedBy != ""
 	_, o.Topology = u.GetLabels()[topologyOwnedLabel]
