@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/actuate"
 	"github.com/capstan-dev/capstan/internal/engine"
 	"github.com/capstan-dev/capstan/internal/event"
 	"github.com/capstan-dev/capstan/internal/fence"
@@ -29,6 +30,10 @@ import (
 
 // retryPause is how long is waited after a call to the cluster that did not work.
 const retryPause = time.Second
+
+// refusedPatience is how long a change that the API server refuses is tried again: what it refuses it for may pass with the
+// next look at the world, and seldom does.
+const refusedPatience = 20 * time.Second
 
 // Follow drives a run until it ends or stops, and returns it as it is then. An error that is no problem.Error means that
 // the cluster could not be reached for as long as the run's stall limit; the run can be resumed.
@@ -69,7 +74,7 @@ func begin(ctx context.Context, p *live.Prober) func() {
 }
 
 func (s *Session) loop(ctx context.Context, e *engine.Engine, run *v1alpha1.Upgrade, sink event.Sink) (*v1alpha1.Upgrade, error) {
-	var failing time.Time
+	var t trouble
 	for {
 		out, err := e.Tick(ctx, run.Name)
 		pause := out.After
@@ -79,17 +84,14 @@ func (s *Session) loop(ctx context.Context, e *engine.Engine, run *v1alpha1.Upgr
 		case err == nil && (out.Ended || out.Stopped):
 			return out.Run, nil
 		case err == nil:
-			failing = time.Time{}
+			t = trouble{}
 		case !passing(err):
 			return run, err
 		default:
-			if failing.IsZero() {
-				failing = s.clock.Now()
+			if final := t.more(err, run, s.clock.Now()); final != nil {
+				return run, final
 			}
-			if s.clock.Since(failing) > run.Spec.StallLimit.Duration {
-				return run, unreachable(err, run)
-			}
-			sink(event.Retrying{At: s.clock.Now(), Err: err, Since: failing})
+			sink(event.Retrying{At: s.clock.Now(), Err: err, Since: t.failing})
 			pause = retryPause
 		}
 		select {
@@ -100,12 +102,42 @@ func (s *Session) loop(ctx context.Context, e *engine.Engine, run *v1alpha1.Upgr
 	}
 }
 
+// trouble is since when ticks fail, and since when they fail because a change is refused; zero for not at all.
+type trouble struct{ failing, refused time.Time }
+
+// more notes one more failure, and returns the error to give up with once there were too many.
+func (t *trouble) more(err error, run *v1alpha1.Upgrade, now time.Time) error {
+	if t.failing.IsZero() {
+		t.failing = now
+	}
+	switch limit := run.Spec.StallLimit.Duration; {
+	case !errors.Is(err, actuate.ErrRefused):
+		t.refused = time.Time{}
+	case t.refused.IsZero():
+		t.refused = now
+	case now.Sub(t.refused) > min(refusedPatience, limit):
+		return rejected(err)
+	}
+	if now.Sub(t.failing) > run.Spec.StallLimit.Duration {
+		return unreachable(err, run)
+	}
+	return nil
+}
+
 // passing tells whether the same tick may work later. What a user has to act upon does not pass.
 func passing(err error) bool {
 	if _, final := errors.AsType[*problem.Error](err); final {
 		return false
 	}
 	return !errors.Is(err, store.ErrNotFound) && !errors.Is(err, engine.ErrNotHeld)
+}
+
+func rejected(err error) error {
+	p := &problem.Error{Reason: v1alpha1.StopRejected, Exit: problem.ExitStopped, Err: err, Message: fmt.Sprintf("The API server refuses the next step: %v", err)}
+	if refusal, ok := errors.AsType[*actuate.Error](err); ok {
+		p = p.WithObject(refusal.Ref.String())
+	}
+	return p.WithRemedy("remove what it is refused for, then `capstan resume`; or end the run by `capstan abort`")
 }
 
 func unreachable(err error, run *v1alpha1.Upgrade) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/plan"
 	"github.com/capstan-dev/capstan/internal/problem"
 	"github.com/capstan-dev/capstan/internal/roll"
+	"github.com/capstan-dev/capstan/internal/step/nodes"
 	"github.com/capstan-dev/capstan/internal/store"
 	"github.com/capstan-dev/capstan/internal/world"
 )
@@ -61,7 +62,7 @@ func (s *Session) DraftRoll(ctx context.Context, ref string, ask world.AskNodes,
 	if err != nil {
 		return nil, err
 	}
-	pools, err := carryOver(in.target.Roll.Pools, earlier)
+	pools, err := carryOver(in.target.Roll, earlier, image)
 	if err != nil {
 		return nil, err
 	}
@@ -127,21 +128,36 @@ func (s *Session) openRoll(ctx context.Context, past []v1alpha1.Upgrade) (*v1alp
 }
 
 // carryOver takes over from a roll that stopped: what it set is not how things were, so the settings from before it are
-// those that are put back. A pool of it that is left out would keep them for ever, which is refused.
-func carryOver(pools []v1alpha1.PlannedPool, earlier *v1alpha1.PlanSpec) ([]v1alpha1.PlannedPool, error) {
+// those that are put back. A pool of it that has the template already goes on as it was planned, with what the image is
+// said to hold now, before all others of its cluster. One that is left out would keep its settings for ever, which is
+// refused.
+func carryOver(now *roll.Result, earlier *v1alpha1.PlanSpec, image *v1alpha1.NodeImage) ([]v1alpha1.PlannedPool, error) {
+	out := slices.Clone(now.Pools)
 	if earlier == nil {
-		return pools, nil
+		return out, nil
 	}
-	out := slices.Clone(pools)
+	var first []v1alpha1.PlannedPool
 	for _, old := range earlier.Pools {
 		i := slices.IndexFunc(out, func(p v1alpha1.PlannedPool) bool { return p.Owner == old.Owner })
+		if i < 0 && slices.ContainsFunc(now.UpToDate, world.Ref(old.Owner).Same) {
+			old.Expect = image.Spec.Contents
+			first = append(first, old)
+			continue
+		}
 		if i < 0 {
 			return nil, problem.Blocked("RunUnderWay", "%s is in the roll to %s, which has not ended, and not in this one", world.Ref(old.Owner), earlier.Release.Name).
 				WithObject(world.Ref(old.Owner).String()).WithRemedy("end that run by `capstan abort`, or choose the same pools")
 		}
 		out[i].Settings = inherited(out[i].Settings, old.Settings)
 	}
-	return out, nil
+	for _, f := range first {
+		for i := range out {
+			if out[i].Cluster == f.Cluster {
+				out[i].Needs = append(slices.Clone(out[i].Needs), nodes.Key(f.Owner))
+			}
+		}
+	}
+	return append(first, out...), nil
 }
 
 // inherited gives settings that an earlier roll has made already their value from before it, and adds those that only it

@@ -169,6 +169,10 @@ func (p *planner) templates(c *world.PoolCluster) error {
 			}
 			return err
 		}
+		if next == nil && unfinished(pool) {
+			next = bare(pool.Template)
+			next.SetName(pool.Template.GetName())
+		}
 		switch {
 		case next == nil && !p.moves(pool):
 			p.out.UpToDate = append(p.out.UpToDate, pool.Ref)
@@ -184,6 +188,11 @@ func (p *planner) templates(c *world.PoolCluster) error {
 		}
 	}
 	return nil
+}
+
+// unfinished tells that an owner has the template, and Machines that are of another one: a roll to it was ended on the way.
+func unfinished(pool *world.PoolOwner) bool {
+	return slices.ContainsFunc(pool.Machines, func(m world.RolledMachine) bool { return m.Template != "" && m.Template != pool.TemplateName })
 }
 
 // moves tells that a pool goes to another Kubernetes version.
@@ -227,6 +236,17 @@ func (p *planner) ordered(c *world.PoolCluster) []*world.PoolOwner {
 	return out
 }
 
+// once leaves out a setting that is there already: the old template and the new one may be the same.
+func once(settings []v1alpha1.RollSetting) []v1alpha1.RollSetting {
+	var out []v1alpha1.RollSetting
+	for _, s := range settings {
+		if !slices.ContainsFunc(out, func(o v1alpha1.RollSetting) bool { return o.Object == s.Object && slices.Equal(o.Path, s.Path) }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // missing finds names that no pool has.
 func (p *planner) missing(clusters []world.PoolCluster) {
 	for _, name := range p.options.Pools {
@@ -255,7 +275,7 @@ func (p *planner) add(c *candidate, strategy v1alpha1.RollStrategy, why string, 
 	planned := v1alpha1.PlannedPool{
 		Cluster: c.cluster.Key, Owner: c.object(), ControlPlane: c.ControlPlane, Replicas: c.Replicas,
 		OldTemplate: v1alpha1.ObjectReference(world.RefOf(c.Template)), NewTemplate: v1alpha1.ObjectReference(world.RefOf(c.next)),
-		TemplateRef: c.TemplateRef, Artifact: digest, Strategy: strategy, Why: why, Settings: settings,
+		TemplateRef: c.TemplateRef, Artifact: digest, Strategy: strategy, Why: why, Settings: once(settings),
 		FromVersion: c.Version, ToVersion: c.Version, Expect: p.image.Spec.Contents, Needs: p.needs(c),
 	}
 	planned.Expect.Packages = nil // nodes do not report them

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/phrase"
+	"github.com/capstan-dev/capstan/internal/step/nodes"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
@@ -69,7 +70,7 @@ func (p *planner) autoscaled(c *candidate) {
 func (p *planner) unavailable(c *candidate) {
 	var bad []string
 	for i := range c.Machines {
-		if why := unwell(&c.Machines[i]); why != "" {
+		if why := unwell(&c.Machines[i]); why != "" && !nodes.Held(c.Machines[i]) {
 			bad = append(bad, c.Machines[i].Ref.Name+": "+why)
 		}
 	}

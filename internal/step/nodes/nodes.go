@@ -29,6 +29,11 @@ const HookAnnotation = "pre-drain.delete.hook.machine.cluster.x-k8s.io/" + hookN
 // hookName is the hook's name as world.RolledMachine lists it.
 const hookName = "capstan-roll"
 
+// Held tells that a Machine is marked for deletion and waits for a roll to let it go: it works as before.
+func Held(m world.RolledMachine) bool {
+	return !m.Deleting.IsZero() && slices.Contains(m.Hooks, hookName)
+}
+
 // The stages of a pool, each a step.
 const (
 	stagePrepare = "prepare"

@@ -29,8 +29,8 @@ func (s *prepare) Summary() string {
 // Needs are the last steps of the pools that come before this one.
 func (s *prepare) Needs() []string { return slices.Clone(s.needs) }
 
-// Progress is Done when all is in place, and for good once the owner has the new template: what comes after that is the
-// business of the steps behind.
+// Progress is Done when all is in place, and for good once no old Machine is left. An old Machine that stays is held at any
+// time: one that was let go is on its way out.
 func (s *prepare) Progress(w *world.World) step.Progress {
 	seen, ok := s.seen(w)
 	switch {
@@ -38,7 +38,7 @@ func (s *prepare) Progress(w *world.World) step.Progress {
 		return unseen()
 	case seen.Owner == nil:
 		return s.gone()
-	case s.pointed(seen.Owner):
+	case s.pointed(seen.Owner) && !slices.ContainsFunc(seen.Machines, s.old):
 		return step.Progress{State: step.Done, Detail: s.pool.NewTemplate.Name + " is in use"}
 	}
 	made, unset, open := s.made(seen), s.unset(seen), s.unhooked(seen)
@@ -47,11 +47,11 @@ func (s *prepare) Progress(w *world.World) step.Progress {
 	}
 	return step.Progress{
 		State: step.Pending, Mark: fmt.Sprintf("%t %d %d", made, len(unset), len(open)),
-		Detail: fmt.Sprintf("%s of %s has no hook yet", phrase.Count(len(open), "Machine"), s.owner()),
+		Detail: fmt.Sprintf("%s and %s of %s to prepare", phrase.Count(len(open), "Machine"), phrase.Count(len(unset), "setting"), s.owner()),
 	}
 }
 
-// Apply makes what is missing.
+// Apply makes what is missing. Hooks come before settings: one of these may let a paused owner go on.
 func (s *prepare) Apply(ctx context.Context, w *world.World, a step.Actuator) error {
 	seen, ok := s.seen(w)
 	if !ok {
@@ -60,11 +60,6 @@ func (s *prepare) Apply(ctx context.Context, w *world.World, a step.Actuator) er
 	if !s.made(seen) {
 		if err := a.Apply(ctx, s.template); err != nil {
 			return fmt.Errorf("make %s: %w", world.RefOf(s.template), err)
-		}
-	}
-	for _, set := range s.unset(seen) {
-		if err := write(ctx, a, set, set.During); err != nil {
-			return err
 		}
 	}
 	var changes []step.Change
@@ -78,7 +73,7 @@ func (s *prepare) Apply(ctx context.Context, w *world.World, a step.Actuator) er
 	if err := a.PatchAll(ctx, changes); err != nil {
 		return fmt.Errorf("hold the Machines of %s: %w", s.owner(), err)
 	}
-	return nil
+	return write(ctx, a, s.unset(seen), during)
 }
 
 // made tells whether the new template is there as it should be.

@@ -52,12 +52,7 @@ func (s *restore) Apply(ctx context.Context, w *world.World, a step.Actuator) er
 }
 
 func (s *restore) putBack(ctx context.Context, seen *world.PoolState, a step.Actuator) error {
-	for _, set := range s.unrestored(seen) {
-		if err := write(ctx, a, set, set.Before); err != nil {
-			return err
-		}
-	}
-	return nil
+	return write(ctx, a, s.unrestored(seen), before)
 }
 
 // Clean tells what a run that ends before its plan leaves behind: an owner that would go on replacing Machines with nobody

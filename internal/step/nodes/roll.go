@@ -46,7 +46,7 @@ func (s *roll) Progress(w *world.World) step.Progress {
 	case seen.Owner == nil:
 		return s.gone()
 	}
-	v := s.view(seen, w.At)
+	v := s.view(seen)
 	p := step.Progress{State: step.Waiting, Detail: v.detail(), Mark: v.mark(), Causes: v.causes()}
 	switch {
 	case !s.pointed(seen.Owner):
@@ -68,7 +68,7 @@ func (s *roll) Apply(ctx context.Context, w *world.World, a step.Actuator) error
 	if !s.pointed(seen.Owner) {
 		return s.point(ctx, a)
 	}
-	m := s.view(seen, w.At).next()
+	m := s.view(seen).next()
 	if m == nil {
 		return nil
 	}
@@ -97,18 +97,6 @@ func (s *roll) point(ctx context.Context, a step.Actuator) error {
 		return fmt.Errorf("point %s to %s: %w", s.owner(), s.pool.NewTemplate.Name, err)
 	}
 	return nil
-}
-
-func put(m map[string]any, path []string, value string) {
-	for _, p := range path[:len(path)-1] {
-		below, ok := m[p].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			m[p] = below
-		}
-		m = below
-	}
-	m[path[len(path)-1]] = value
 }
 
 // slack is how many Machines may be missing while one is replaced.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -51,23 +50,47 @@ func (b *base) shared(s v1alpha1.RollSetting) bool {
 	})
 }
 
-// write sets one field by a merge patch.
-func write(ctx context.Context, a step.Actuator, s v1alpha1.RollSetting, value string) error {
-	if value == "" {
-		value = null
-	}
-	patch := json.RawMessage(value)
-	for _, field := range slices.Backward(s.Path) {
-		data, err := json.Marshal(map[string]json.RawMessage{field: patch})
-		if err != nil {
-			return fmt.Errorf("set %s of %s: %w", dotted(s.Path), world.Ref(s.Object), err)
+// write sets fields, those of one object together: with one of them alone an object may not be valid.
+func write(ctx context.Context, a step.Actuator, settings []v1alpha1.RollSetting, value func(v1alpha1.RollSetting) string) error {
+	var order []v1alpha1.ObjectReference
+	changes := map[v1alpha1.ObjectReference]map[string]any{}
+	for _, s := range settings {
+		if changes[s.Object] == nil {
+			order, changes[s.Object] = append(order, s.Object), map[string]any{}
 		}
-		patch = data
+		v := json.RawMessage(value(s))
+		if len(v) == 0 {
+			v = json.RawMessage(null)
+		}
+		put(changes[s.Object], s.Path, v)
 	}
-	if err := a.Patch(ctx, world.Ref(s.Object), patch); err != nil {
-		return fmt.Errorf("set %s of %s: %w", dotted(s.Path), world.Ref(s.Object), err)
+	for _, o := range order {
+		patch, err := json.Marshal(changes[o])
+		if err != nil {
+			return fmt.Errorf("change the settings of %s: %w", world.Ref(o), err)
+		}
+		if err := a.Patch(ctx, world.Ref(o), patch); err != nil {
+			return fmt.Errorf("change the settings of %s: %w", world.Ref(o), err)
+		}
 	}
 	return nil
+}
+
+func during(s v1alpha1.RollSetting) string { return s.During }
+
+func before(s v1alpha1.RollSetting) string { return s.Before }
+
+// put sets a field in a tree of maps.
+func put(m map[string]any, path []string, value any) {
+	for _, p := range path[:len(path)-1] {
+		below, ok := m[p].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			m[p] = below
+		}
+		m = below
+	}
+	m[path[len(path)-1]] = value
 }
 
 // has tells whether a field has a value, given as JSON; empty and null are a field that is not there.
@@ -123,5 +146,3 @@ func within(want, have any) bool {
 	b, errB := json.Marshal(have)
 	return errA == nil && errB == nil && string(a) == string(b)
 }
-
-func dotted(path []string) string { return "." + strings.Join(path, ".") }

@@ -19,7 +19,6 @@ import (
 type view struct {
 	roll *roll
 	seen *world.PoolState
-	now  time.Time
 
 	// well stay and work; ailing stay, have joined and do not work; coming have yet to join.
 	well, ailing, coming []world.RolledMachine
@@ -27,11 +26,11 @@ type view struct {
 	held, leaving []world.RolledMachine
 }
 
-func (s *roll) view(seen *world.PoolState, now time.Time) *view {
-	v := &view{roll: s, seen: seen, now: now}
+func (s *roll) view(seen *world.PoolState) *view {
+	v := &view{roll: s, seen: seen}
 	for _, m := range seen.Machines {
 		switch {
-		case !m.Deleting.IsZero() && slices.Contains(m.Hooks, hookName):
+		case Held(m):
 			v.held = append(v.held, m)
 		case !m.Deleting.IsZero():
 			v.leaving = append(v.leaving, m)
@@ -116,7 +115,7 @@ func (v *view) detail() string {
 	return strings.Join(parts, "; ")
 }
 
-// line says of one Machine where it is, what it does, since when, and what keeps it.
+// line says of one Machine where it is, what it does, and since when. It says no age: it is compared with what was said before.
 func (v *view) line(m world.RolledMachine) string {
 	where := m.Ref.Name
 	if m.Host != "" {
@@ -127,7 +126,7 @@ func (v *view) line(m world.RolledMachine) string {
 	}
 	doing, since := "comes up", m.Created
 	switch {
-	case !m.Deleting.IsZero() && slices.Contains(m.Hooks, hookName):
+	case Held(m):
 		doing, since = "waits for its turn", m.Deleting
 	case !m.Deleting.IsZero():
 		doing, since = leaving(m.BlockerReason), m.Deleting
@@ -136,7 +135,7 @@ func (v *view) line(m world.RolledMachine) string {
 	}
 	out := where + " " + doing
 	if !since.IsZero() {
-		out += " for " + v.now.Sub(since).Round(time.Second).String()
+		out += " since " + since.UTC().Format(time.TimeOnly)
 	}
 	return out
 }
@@ -175,7 +174,7 @@ func (v *view) causes() []world.Cause {
 			out = append(out, world.Cause{
 				Reason: v1alpha1.StopImageMismatch, Object: m.Ref, Definite: true,
 				Message: fmt.Sprintf("Node %s of %s does not run what the image holds: %s", m.Node, m.Ref, strings.Join(d, ", ")),
-				Remedy:  "no further Machine is taken away; look at the image (`capstan image verify`), then roll to one that is right with `capstan nodes upgrade`",
+				Remedy:  "no further Machine is taken away; look at what is in the image (`capstan image inspect`), then roll to one that is right with `capstan nodes upgrade`",
 			})
 		}
 	}

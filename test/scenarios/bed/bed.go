@@ -46,6 +46,23 @@ type Result struct {
 // waits until the machine has room for one.
 func Start(t *testing.T, clusters int) *Bed {
 	t.Helper()
+	b := start(t, "--capi", OldVersion, "--clusters", fmt.Sprint(clusters), "--control-planes", "3", "--workers", "3")
+	for _, v := range []string{OldVersion, NewVersion} {
+		b.Releases[v] = filepath.Join(t.TempDir(), v)
+		b.Must(t, b.Run(t.Context(), "sandbox", "release", "--capi", v, "--out", b.Releases[v]))
+	}
+	return b
+}
+
+// StartMetal brings a sandbox up with one workload cluster of 3 + 2 Machines on simulated hosts.
+func StartMetal(t *testing.T, hosts int) *Bed {
+	t.Helper()
+	return start(t, "--metal", "--hosts", fmt.Sprint(hosts), "--control-planes", "3", "--workers", "2")
+}
+
+// start brings a sandbox up, and takes it down at the test's end.
+func start(t *testing.T, up ...string) *Bed {
+	t.Helper()
 	b := &Bed{bin: built.Binaries(t), dir: t.TempDir(), Releases: map[string]string{}}
 	room(t)
 	b.images(t)
@@ -57,11 +74,7 @@ func Start(t *testing.T, clusters int) *Bed {
 			t.Errorf("sandbox down: %s", r.Stderr)
 		}
 	})
-	b.Must(t, b.Sandbox(t.Context(), "up", "--capi", OldVersion, "--clusters", fmt.Sprint(clusters), "--control-planes", "3", "--workers", "3"))
-	for _, v := range []string{OldVersion, NewVersion} {
-		b.Releases[v] = filepath.Join(t.TempDir(), v)
-		b.Must(t, b.Run(t.Context(), "sandbox", "release", "--capi", v, "--out", b.Releases[v]))
-	}
+	b.Must(t, b.Sandbox(t.Context(), "up", up...))
 	return b
 }
 
