@@ -45,6 +45,11 @@ func TestUsageErrorsNameWhatIsWrongAndConnectToNothing(t *testing.T) {
 		"too many runs":                          {[]string{"resume", "a", "b"}, []string{`does not take "b"`}},
 		"an unknown check":                       {[]string{"explain", "CAP-NONE"}, []string{"CAP-NONE", "one of CAP-"}},
 		"an argument where none is taken":        {[]string{"history", "a"}, []string{`does not take "a"`}},
+		"a roll to nothing":                      {[]string{"nodes", "upgrade", "--yes"}, []string{"needs an IMAGE"}},
+		"a roll that nobody confirms":            {[]string{"nodes", "upgrade", "i", "--pools", "w"}, []string{"--yes", "capstan nodes plan i --pools w"}},
+		"a strategy that is none":                {[]string{"nodes", "plan", "i", "--strategy", "fast"}, []string{`"fast"`, "scale-in"}},
+		"how to roll without an image":           {[]string{"nodes", "plan", "--pools", "w"}, []string{"needs an IMAGE"}},
+		"no cluster at once":                     {[]string{"nodes", "plan", "i", "--clusters-at-once", "0"}, []string{"--clusters-at-once 1"}},
 		"a context where the words were swapped": {[]string{"--contxt", "a", "status"}, []string{"--contxt"}},
 	} {
 		t.Run(name, func(t *testing.T) {
