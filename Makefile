@@ -99,6 +99,10 @@ chaos: build images ## disturb upgrades in many ways: DISTURBANCES=60 seeds
 	@dir=$$(bin/sandbox build --print-assets) && KUBEBUILDER_ASSETS=$$dir CAPSTAN_DISTURBANCES=$(DISTURBANCES) \
 		$(GO) test -count=1 -timeout 120m -v -run Disturbances ./test/scenarios/cases
 
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME=60s and show a table
+	GO=$(GO) hack/fuzz.sh
+
 .PHONY: bench
 bench: build images ## time clusterctl and Capstan side by side, and a plan on 10,000 Machines beside a plain list
 	$(GO) build -ldflags '-s -w' -o bin/bench ./bench

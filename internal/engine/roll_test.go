@@ -242,3 +242,27 @@ func TestRollWaitsForWhatIsNotWell(t *testing.T) {
 		t.Errorf("stops are %+v", stops)
 	}
 }
+
+// TestRollWithoutTheHostItWasPlannedWith takes the standby host away after the plan: the new Machine waits for ever, which
+// is said with what each host is in use for. A host more, and the roll goes on.
+func TestRollWithoutTheHostItWasPlannedWith(t *testing.T) {
+	t.Parallel()
+	s := newRoll(t, v1alpha1.StrategySurge)
+	s.cluster.Pools[0].Hosts = 3
+	out, err := s.follow(t, s.engine("first"))
+	if err != nil || !out.Stopped {
+		t.Fatalf("follow: %+v, %v", out, err)
+	}
+	stops := s.cluster.Run(runName).Status.Stops
+	if len(stops) != 1 || stops[0].Reason != v1alpha1.StopNoHost || !strings.Contains(stops[0].Message, "h1 is in use by Metal3Machine default/cp-01") {
+		t.Errorf("stops are %+v", stops)
+	}
+	if cp := s.cluster.Pools[0]; cp.WorstDown != 0 || cp.Made() != 4 {
+		t.Errorf("%d were down and %d made, want none and 4", cp.WorstDown, cp.Made())
+	}
+	s.cluster.Pools[0].Hosts = 4
+	s.cluster.Resume(runName)
+	if out, err := s.follow(t, s.engine("second")); err != nil || !out.Ended {
+		t.Fatalf("go on: %+v, %v", out, err)
+	}
+}

@@ -170,6 +170,15 @@ func (p *Pool) state(c *Cluster, want world.WantPool) world.PoolState {
 		out.Settings = append(out.Settings, u)
 	}
 	out.Template, out.Settings = out.Settings[0], out.Settings[1:]
+	for i := 1; i <= p.Hosts; i++ {
+		h := world.BareHost{Namespace: p.Object.GetNamespace(), Name: fmt.Sprint("h", i), State: "available"}
+		for _, m := range p.Machines {
+			if m.Host == h.Name {
+				h.State, h.Consumer = "provisioned", world.Ref{Kind: "Metal3Machine", Namespace: h.Namespace, Name: m.Name}
+			}
+		}
+		out.Hosts = append(out.Hosts, h)
+	}
 	for i, m := range p.Machines {
 		r := world.RolledMachine{
 			Ref: world.Ref{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Namespace: p.Object.GetNamespace(), Name: m.Name},

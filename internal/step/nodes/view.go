@@ -228,8 +228,50 @@ func (v *view) replicasChanged() world.Cause {
 	}
 }
 
+// noHost tells that a new Machine waits for a host, and that none is free or about to be: Cluster API would wait for ever, and
+// no object of its own says why. Where the old Machine goes first its host is on its way, so there it is no fault.
+func (v *view) noHost(m world.RolledMachine) (world.Cause, bool) {
+	if v.roll.pool.Strategy != v1alpha1.StrategySurge || !m.Deleting.IsZero() || m.Host != "" || m.Node != "" || len(v.seen.Hosts) == 0 {
+		return world.Cause{}, false
+	}
+	var taken []string
+	for _, h := range v.seen.Hosts {
+		why := occupied(h)
+		if why == "" {
+			return world.Cause{}, false
+		}
+		taken = append(taken, h.Name+" "+why)
+	}
+	return world.Cause{
+		Reason: v1alpha1.StopNoHost, Object: m.Ref, Definite: true,
+		Message: fmt.Sprintf("%s has no host to go to: %s", m.Ref, phrase.Some(taken)),
+		Remedy: fmt.Sprintf("add a host, then `capstan resume`; or `capstan abort`, then kubectl -n %s delete machine %s, and roll again: the plan then takes the old Machine first",
+			m.Ref.Namespace, m.Ref.Name),
+	}, true
+}
+
+// occupied says why a host is not to be had and will not be soon; empty if it may be.
+func occupied(h world.BareHost) string {
+	switch {
+	case h.Consumer.Name != "":
+		return "is in use by " + h.Consumer.String()
+	case h.Error != "":
+		return "has an error: " + h.Error
+	case h.Deleting:
+		return "is being deleted"
+	case h.Paused, h.Detached, h.Unhealthy:
+		return "is paused, detached or marked as unhealthy"
+	case h.Externally:
+		return "was provisioned by something else"
+	}
+	return ""
+}
+
 // waits tells what a Machine that comes or goes waits for, if anything says so.
 func (v *view) waits(m world.RolledMachine) (world.Cause, bool) {
+	if c, found := v.noHost(m); found {
+		return c, true
+	}
 	said := m.Blocker
 	if m.HostError != "" {
 		said = cmp.Or(said, "its host fails") + fmt.Sprintf(" (host %s, %s: %s)", m.Host, m.HostState, m.HostError)
