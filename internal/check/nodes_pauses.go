@@ -100,6 +100,9 @@ func Unpause(p world.Pause) string {
 	if p.Run != "" {
 		return fmt.Sprintf("capstan resume or capstan abort puts it back; if run %s has ended: %s", p.Run, unpauseByHand(p))
 	}
+	if p.Value == v1alpha1.RollPausedValue {
+		return "capstan nodes upgrade IMAGE goes on from there; to let Cluster API replace the rest with nobody watching: " + unpauseByHand(p)
+	}
 	return unpauseByHand(p)
 }
 

@@ -74,6 +74,12 @@ func (p *planner) unavailable(c *candidate) {
 			bad = append(bad, c.Machines[i].Ref.Name+": "+why)
 		}
 	}
+	if c.LeftPaused && len(bad) > 0 {
+		// While it is paused its controller writes no conditions, so what they say is old. The roll waits for them anyhow.
+		p.find(IDUnavailable, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s, which an aborted roll left paused, had %s not available then: %s", c.Ref, c.cluster.Key,
+			phrase.Count(len(bad), "Machine"), strings.Join(bad, "; ")), "the roll takes no further Machine away before they are", c.Ref)
+		return
+	}
 	if allowed := allowed(c.MaxUnavailable, c.Replicas); len(bad) <= allowed {
 		if len(bad) > 0 {
 			p.find(IDUnavailable, v1alpha1.VerdictWarn, fmt.Sprintf("%s of cluster %s has %s not available, as many as its maxUnavailable allows at most: %s", c.Ref, c.cluster.Key,

@@ -26,6 +26,11 @@ func TestTheStateOfPoolsIsJudged(t *testing.T) {
 			func(c *world.PoolCluster) { c.Owners[0].Machines[1].Node = "" }, nil, v1alpha1.VerdictBlock, IDUnavailable,
 			[]string{"1 Machine not available", "c-md-1: it has no node yet"},
 		},
+		"one in a pool that an aborted roll left paused": {
+			func(c *world.PoolCluster) {
+				c.Owners[1].Machines[0].Unhealthy, c.Owners[1].LeftPaused = []string{"EtcdMemberHealthy: old news"}, true
+			}, nil, v1alpha1.VerdictWarn, IDUnavailable, []string{"left paused", "c-cp-0: EtcdMemberHealthy: old news"},
+		},
 		"one that is allowed to be missing": {func(c *world.PoolCluster) {
 			c.Owners[0].Machines[1].NodeReady, c.Owners[0].MaxUnavailable.Value = false, `"50%"`
 		}, nil, v1alpha1.VerdictWarn, IDUnavailable, []string{"c-md-1: its node is not ready"}},
