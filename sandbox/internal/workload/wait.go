@@ -95,6 +95,11 @@ func stateOf(ctx context.Context, client dynamic.Interface, cl *unstructured.Uns
 		if up, why := condition(&planes.Items[i], "Available"); !up {
 			s.Available, s.Message = false, name+": "+why
 		}
+		for _, kind := range []string{"ControlPlaneComponentsHealthy", "EtcdClusterHealthy"} {
+			if well, why := condition(&planes.Items[i], kind); !well {
+				s.Available, s.Message = false, name+": "+why
+			}
+		}
 		// Its status follows its Machines at a distance, and who asks whether anything moves reads the status.
 		if moves, _ := condition(&planes.Items[i], "ScalingUp"); moves || !counted(&planes.Items[i]) {
 			s.Available, s.Message = false, name+": has not counted its Machines yet"
