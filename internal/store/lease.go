@@ -226,7 +226,8 @@ func (l *Lease) read(ctx context.Context) (*coordinationv1.Lease, error) {
 
 // take writes us into the lease as it was seen; nil makes a new one.
 func (l *Lease) take(ctx context.Context, seen *coordinationv1.Lease) error {
-	now := metav1.NewMicroTime(l.clock.Now())
+	at := l.clock.Now()
+	now := metav1.NewMicroTime(at)
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: LeaseName}}
 	if seen != nil {
 		next = seen.DeepCopy()
@@ -248,7 +249,7 @@ func (l *Lease) take(ctx context.Context, seen *coordinationv1.Lease) error {
 	if err != nil {
 		return translate("take lease", err)
 	}
-	l.keep(next)
+	l.keep(next, at)
 	return nil
 }
 
@@ -259,10 +260,12 @@ func transitions(lease *coordinationv1.Lease) int32 {
 	return *lease.Spec.LeaseTransitions
 }
 
-func (l *Lease) keep(lease *coordinationv1.Lease) {
+// keep remembers the lease as renewed when the change was sent: another process may count from the moment in which it was
+// stored, and the answer may take long.
+func (l *Lease) keep(lease *coordinationv1.Lease, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held, l.renewed = lease, l.clock.Now()
+	l.held, l.renewed = lease, sent
 }
 
 func (l *Lease) current() *coordinationv1.Lease {
@@ -326,12 +329,13 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 func (l *Lease) write(ctx context.Context, seen *coordinationv1.Lease) error {
+	at := l.clock.Now()
 	next := seen.DeepCopy()
-	next.Spec.RenewTime = new(metav1.NewMicroTime(l.clock.Now()))
+	next.Spec.RenewTime = new(metav1.NewMicroTime(at))
 	if err := l.client.Update(ctx, next, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 		return err
 	}
-	l.keep(next)
+	l.keep(next, at)
 	return nil
 }
 
