@@ -15,14 +15,12 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/phrase"
+	"github.com/capstan-dev/capstan/internal/step/nodes"
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
 // fewest is how many replicas a control plane needs to go without one of them.
 const fewest = 3
-
-// PausedAnnotation makes Cluster API leave an object alone.
-const PausedAnnotation = "cluster.x-k8s.io/paused"
 
 // topology refuses a pool that a ClusterClass makes: it would set a template back that is not its own.
 func (p *planner) topology(c *world.PoolCluster, pool *world.PoolOwner, fields *FieldMap) {
@@ -192,7 +190,7 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 	}
 	if c.LeftPaused {
 		out = append(out, v1alpha1.RollSetting{
-			Object: c.object(), Path: []string{"metadata", "annotations", PausedAnnotation}, During: "null",
+			Object: c.object(), Path: []string{"metadata", "annotations", nodes.PausedAnnotation}, During: "null",
 			Why: "a roll that was aborted left it paused; this one goes on",
 		})
 	}
@@ -200,7 +198,7 @@ func (p *planner) settings(c *candidate, s v1alpha1.RollStrategy) []v1alpha1.Rol
 		h := &c.cluster.Checks[i]
 		if !h.Paused && watches(h, c.Ref) {
 			out = append(out, v1alpha1.RollSetting{
-				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", PausedAnnotation}, Before: h.Before, During: strconv.Quote(v1alpha1.RollPausedValue),
+				Object: v1alpha1.ObjectReference(h.Ref), Path: []string{"metadata", "annotations", nodes.PausedAnnotation}, Before: h.Before, During: strconv.Quote(v1alpha1.RollPausedValue),
 				Why: "it would replace Machines that the roll is about",
 			})
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/world"
 )
 
-// pausedAnnotation keeps an owner's controller from going on.
-const pausedAnnotation = "cluster.x-k8s.io/paused"
+// PausedAnnotation makes Cluster API leave an object alone.
+const PausedAnnotation = "cluster.x-k8s.io/paused"
 
 // restore puts back what had another value during the roll. The old template stays: it is the way back.
 type restore struct{ base }
@@ -76,7 +76,7 @@ func (s *restore) Sweep(ctx context.Context, w *world.World, a step.Actuator) er
 		return nil
 	}
 	if s.halfway(seen) {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, pausedAnnotation, v1alpha1.RollPausedValue)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, PausedAnnotation, v1alpha1.RollPausedValue)
 		if err := a.Patch(ctx, s.owner(), patch); err != nil {
 			return fmt.Errorf("pause %s: %w", s.owner(), err)
 		}
@@ -100,7 +100,7 @@ func (s *restore) Sweep(ctx context.Context, w *world.World, a step.Actuator) er
 
 // halfway tells that the owner has the new template, still has old Machines, and goes on by itself.
 func (s *restore) halfway(seen *world.PoolState) bool {
-	if _, paused := seen.Owner.GetAnnotations()[pausedAnnotation]; paused || !s.pointed(seen.Owner) {
+	if _, paused := seen.Owner.GetAnnotations()[PausedAnnotation]; paused || !s.pointed(seen.Owner) {
 		return false
 	}
 	return slices.ContainsFunc(seen.Machines, s.old)
